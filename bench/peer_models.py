@@ -39,7 +39,8 @@ MODEL = {
 # Keys of Regard's description that must have these values if they are given.
 FIXED = {
     "kv_heads": (None,), "d_head": (None,), "gate": ("none",), "norm": ("layer",), "sight": ("full", {"kind": "full"}),
-    "memory": ("last",),
+    "memory": ("last",), "attention": ("softmax",), "embedding_norm": ("none",), "output_scale": ("none",), "qkv_bias": (None,),
+    "query_key_norm": ("none",), "score_scale": ("root",), "token_types": (0,),
 }  # fmt: skip
 TRAINING = {
     "learning_rate": 1e-3, "least_learning_rate": 0.0, "warmup": 400, "schedule": "inverse_square_root", "steps": None,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use regard_system::Ranks;
 use regard_tasks::compare::{Comparison, Document, Entry, Outcome, Progress, Vary, compare};
 use regard_tasks::train::Event;
 use regard_tasks::{Kind, Request, TaskError};
@@ -12,6 +13,7 @@ use serde_json::json;
 use crate::failure::failure;
 use crate::print::print;
 use crate::progress::Progress as Bar;
+use crate::ranks;
 use crate::signal::{Signals, stop_on_signal};
 use crate::train::scores_text;
 use crate::value::{from_one, from_zero, take_negatives, task};
@@ -73,6 +75,10 @@ impl Compare {
             vary.push(one);
         }
         let positions = vary.iter().any(|one| one.key == "model.position");
+        ranks::run(|ranks| self.compare(vary, positions, ranks))
+    }
+
+    fn compare(self, vary: Vec<Vary>, positions: bool, ranks: &Ranks) -> Result<()> {
         let comparison = Comparison {
             request: Request {
                 config: self.config,
@@ -82,16 +88,24 @@ impl Compare {
                 steps: self.steps,
                 seed: self.seed,
                 force: self.force,
+                ranks: ranks.clone(),
                 ..Request::default()
             },
             vary,
             seeds: self.seeds,
         };
-        let signals = stop_on_signal("the training so far will be saved")?;
+        let signals = stop_on_signal("the training so far will be saved", ranks)?;
         let mut teller = Teller { progress: Bar::new(""), run: String::new(), known: false, steps: 0 };
-        let compared =
-            compare(self.task, &comparison, &mut |progress| teller.hear(progress), &signals.stop).map_err(failure)?;
+        let mut hear = |progress: &Progress| {
+            if ranks.is_first() {
+                teller.hear(progress);
+            }
+        };
+        let compared = compare(self.task, &comparison, &mut hear, &signals.stop).map_err(failure)?;
         drop(teller);
+        if !ranks.is_first() {
+            return ended(&compared.document, &signals);
+        }
         let folder = compared.folder.display();
         if self.json {
             let mut document = serde_json::to_value(&compared.document)?;
@@ -119,7 +133,7 @@ impl Compare {
 /// Fails if the comparison was stopped or if a run failed, although the table has been printed.
 fn ended(document: &Document, signals: &Signals) -> Result<()> {
     if !document.finished {
-        return signals.check();
+        return Err(signals.stopped());
     }
     let failed = document.runs.iter().filter(|entry| matches!(entry.outcome, Outcome::Failed { .. })).count();
     anyhow::ensure!(failed == 0, "{failed} of {} runs failed", document.runs.len());

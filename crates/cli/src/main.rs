@@ -10,6 +10,7 @@ mod failure;
 mod icl;
 mod print;
 mod progress;
+mod ranks;
 mod serve;
 mod shell;
 mod show;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use clap::{Parser, Subcommand};
 
-use crate::failure::{WrongUse, wrong_use};
+use crate::failure::{Said, exit_code, wrong_use};
 use crate::print::{print, tell};
 
 #[global_allocator]
@@ -117,13 +118,12 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<print::ReaderGone>() => ExitCode::SUCCESS,
-        Err(error) if error.is::<signal::Stopped>() => {
-            ExitCode::from(error.downcast_ref::<signal::Stopped>().map_or(1, |stopped| stopped.0))
-        }
         Err(error) => {
-            // One line with every cause, after the same prefix as clap's errors.
-            tell!("error: {error:#}");
-            ExitCode::from(if error.is::<WrongUse>() { 2 } else { 1 })
+            if !error.is::<signal::Stopped>() && !error.is::<Said>() {
+                // One line with every cause, after the same prefix as clap's errors.
+                tell!("error: {error:#}");
+            }
+            ExitCode::from(exit_code(&error))
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
+use regard_system::Ranks;
 use regard_tasks::train::Stop;
 #[cfg(unix)]
 use signal_hook::consts::SIGHUP;
@@ -38,6 +39,13 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// Returns [`Stopped`]: a run has ended early because a signal has arrived here or on another rank.
+    pub fn stopped(&self) -> Error {
+        // Another rank has got the signal.
+        const ELSEWHERE: i32 = 128 + SIGINT;
+        self.check().err().unwrap_or_else(|| Stopped(ELSEWHERE as u8).into())
+    }
+
     /// Returns [`Stopped`] with the signal's exit code if a signal has arrived.
     pub fn check(&self) -> Result<()> {
         match self.number.load(Ordering::Relaxed) {
@@ -47,8 +55,8 @@ impl Signals {
     }
 }
 
-/// Listens for signals. The first asks a run to stop and prints `kept`, what is saved; the second ends the program at once.
-pub fn stop_on_signal(kept: &'static str) -> Result<Signals> {
+/// Listens for signals. The first asks a run to stop and lets rank 0 print `kept`, what is saved; the second ends the program at once.
+pub fn stop_on_signal(kept: &'static str, ranks: &Ranks) -> Result<Signals> {
     let signals = Signals { stop: Stop::default(), number: Arc::default() };
     let asked = Arc::new(AtomicBool::new(false));
     for number in ASK_TO_STOP {
@@ -57,13 +65,15 @@ pub fn stop_on_signal(kept: &'static str) -> Result<Signals> {
         flag::register(number, Arc::clone(&asked))?;
         flag::register_usize(number, Arc::clone(&signals.number), number as usize)?;
     }
-    let stop = signals.stop.clone();
+    let (stop, speaks) = (signals.stop.clone(), ranks.is_first());
     thread::spawn(move || {
         while !asked.load(Ordering::Relaxed) {
             thread::sleep(BETWEEN_LOOKS);
         }
         stop.ask();
-        tell!("\nstopping; {kept}. Press Ctrl-C again to end at once");
+        if speaks {
+            tell!("\nstopping; {kept}. Press Ctrl-C again to end at once");
+        }
     });
     Ok(signals)
 }

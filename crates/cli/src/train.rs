@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use regard_ops::Precision;
+use regard_system::Ranks;
 use regard_tasks::task::{Prediction, Sample};
 use regard_tasks::train::{Event, Observer, Origin};
 use regard_tasks::{Finished, Kind, Request, Watch};
@@ -14,6 +15,7 @@ use serde_json::json;
 use crate::failure::failure;
 use crate::print::{print, tell};
 use crate::progress::Progress;
+use crate::ranks;
 use crate::signal::stop_on_signal;
 use crate::value::{from_one, from_zero, number, take_negatives, task};
 use crate::watch::Watched;
@@ -95,7 +97,11 @@ impl Train {
         if self.print_config {
             return print(self.task.config());
         }
-        let signals = stop_on_signal("the training so far will be saved")?;
+        ranks::run(|ranks| self.train(ranks))
+    }
+
+    fn train(self, ranks: &Ranks) -> Result<()> {
+        let signals = stop_on_signal("the training so far will be saved", ranks)?;
         let request = Request {
             config: self.config,
             sets: self.sets,
@@ -107,12 +113,21 @@ impl Train {
             precision: self.precision.map(Into::into),
             force: self.force,
             watch: if self.watch { Watch::On } else { Watch::Off },
+            ranks: ranks.clone(),
             ..Request::default()
         };
         let from = if self.resume { Origin::Checkpoint } else { Origin::Scratch };
         let mut listener: Box<dyn Observer> = match self.json {
-            true => Box::new(Documents),
-            false => Box::new(Steps { progress: Progress::new("step "), all: 0, tokens: 0, since: Instant::now() }),
+            // Only rank 0 hears of the run.
+            _ if !ranks.is_first() => Box::new(()),
+            true => Box::new(Documents { ranks: ranks.size() }),
+            false => Box::new(Steps {
+                progress: Progress::new("step "),
+                ranks: ranks.size(),
+                all: 0,
+                tokens: 0,
+                since: Instant::now(),
+            }),
         };
         if self.watch {
             listener = Box::new(Watched::new(listener));
@@ -120,11 +135,12 @@ impl Train {
         let finished = self.task.train(&request, from, listener.as_mut(), &signals.stop).map_err(failure)?;
         drop(listener);
         match self.json {
+            _ if !ranks.is_first() => {}
             true => print(&format!("{}\n", document(&finished)))?,
             false => print(&summary(&finished))?,
         }
         // A run that finished before it noticed the signal was not stopped.
-        if finished.finished { Ok(()) } else { signals.check() }
+        if finished.finished { Ok(()) } else { Err(signals.stopped()) }
     }
 }
 
@@ -210,12 +226,16 @@ pub fn scores_text<'a>(scores: impl IntoIterator<Item = (&'a String, &'a f64)>, 
     scores.collect::<Vec<_>>().join(between)
 }
 
-fn opening(event: &Event) -> Option<String> {
+fn opening(event: &Event, ranks: usize) -> Option<String> {
     let Event::Started { task, parameters, step, steps, folder } = event else { return None };
     let from = if *step > 0 { format!(" from step {step}") } else { String::new() };
-    let threads = rayon::current_num_threads();
+    let threads = match (ranks, rayon::current_num_threads()) {
+        (1, threads) => format!("{threads} threads"),
+        (ranks, 1) => format!("{ranks} processes of 1 thread"),
+        (ranks, threads) => format!("{ranks} processes of {threads} threads"),
+    };
     Some(format!(
-        "{task}: {parameters} parameters, {steps} steps{from}, {threads} threads; writes {}; Ctrl-C saves and stops",
+        "{task}: {parameters} parameters, {steps} steps{from}, {threads}; writes {}; Ctrl-C saves and stops",
         folder.display()
     ))
 }
@@ -223,6 +243,8 @@ fn opening(event: &Event) -> Option<String> {
 /// Shows the progress of a run to a person.
 struct Steps {
     progress: Progress,
+    /// Number of processes that train together.
+    ranks: usize,
     /// Number of steps of the whole run.
     all: u64,
     /// Number of tokens since the last evaluation.
@@ -235,7 +257,7 @@ impl Observer for Steps {
     fn hear(&mut self, event: &Event) {
         match event {
             Event::Started { step, steps, .. } => {
-                self.progress.say(opening(event).unwrap_or_default());
+                self.progress.say(opening(event, self.ranks).unwrap_or_default());
                 self.progress.set(*step, *steps, "");
                 (self.all, self.since) = (*steps, Instant::now());
             }
@@ -259,7 +281,10 @@ impl Observer for Steps {
 }
 
 /// Prints one JSON document per evaluation on standard output, and notes and warnings on standard error.
-struct Documents;
+struct Documents {
+    /// Number of processes that train together.
+    ranks: usize,
+}
 
 impl Observer for Documents {
     fn hear(&mut self, event: &Event) {
@@ -271,7 +296,7 @@ impl Observer for Documents {
                 // A closed pipe does not stop the run.
                 let _ = print(&format!("{line}\n"));
             }
-            Event::Started { .. } => tell!("{}", opening(event).unwrap_or_default()),
+            Event::Started { .. } => tell!("{}", opening(event, self.ranks).unwrap_or_default()),
             Event::Note(text) => tell!("{text}"),
             Event::Warning(text) => tell!("warning: {text}"),
             Event::Step { .. } | Event::Doing(_) | Event::Progress { .. } => {}

@@ -70,6 +70,7 @@ fn every_link_exists() {
         "README.md",
         "docs/in-context-learning.md",
         "docs/results.md",
+        "docs/scale.md",
         "docs/serving.md",
         "docs/sources.md",
     ];

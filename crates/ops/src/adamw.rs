@@ -175,6 +175,16 @@ fn misfit(path: &str, why: impl std::fmt::Display) -> OpError {
 
 /// Returns the path and the number of elements of each trained parameter, in the order of the module.
 fn trained<M: Module>(module: &M) -> Vec<(String, usize)> {
+    listed(module).into_iter().filter(|(.., is_trained)| *is_trained).map(|(path, len, _)| (path, len)).collect()
+}
+
+/// Returns the number of elements of each parameter that is trained, and 0 for each of the others, in the order of the module.
+pub fn trained_sizes<M: Module>(module: &M) -> Vec<usize> {
+    listed(module).into_iter().map(|(_, len, is_trained)| if is_trained { len } else { 0 }).collect()
+}
+
+/// Returns the path and the number of elements of each parameter, and whether it is trained.
+fn listed<M: Module>(module: &M) -> Vec<(String, usize, bool)> {
     let mut list = List::default();
     module.visit(&mut list);
     list.found
@@ -183,7 +193,7 @@ fn trained<M: Module>(module: &M) -> Vec<(String, usize)> {
 #[derive(Default)]
 struct List {
     path: Path,
-    found: Vec<(String, usize)>,
+    found: Vec<(String, usize, bool)>,
 }
 
 impl ModuleVisitor for List {
@@ -197,9 +207,7 @@ impl ModuleVisitor for List {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let value = param.val();
-        if value.is_require_grad() {
-            self.found.push((self.path.text.clone(), value.shape().num_elements()));
-        }
+        self.found.push((self.path.text.clone(), value.shape().num_elements(), value.is_require_grad()));
     }
 }
 
@@ -215,29 +223,52 @@ impl ParameterGradients {
         Self(collect.found)
     }
 
+    /// Puts together the gradients of all parameters of a module, in its order: a number for each element, or `None`.
+    pub fn of(gradients: Vec<Option<Vec<f32>>>) -> Self {
+        // The optimiser does not look at the shape of a gradient.
+        let row = |numbers: Vec<f32>| {
+            let len = numbers.len();
+            tensor(numbers, [len])
+        };
+        Self(gradients.into_iter().map(|gradient| gradient.map(row)).collect())
+    }
+
+    /// Returns the numbers of each gradient, in the order of the module.
+    pub fn numbers(&self) -> impl Iterator<Item = Option<&[f32]>> {
+        self.0.iter().map(|gradient| gradient.as_ref().map(elements))
+    }
+
     /// Computes `self ← self · own + other · theirs`, as for the mean over unequal batches. Both must be of the same module.
     pub fn combine(&mut self, own: f32, other: Self, theirs: f32) {
         for (sum, new) in self.0.iter_mut().zip(other.0) {
             match (sum.as_mut(), new) {
-                (Some(sum), Some(new)) => {
-                    let (sum, new) = (sum.storage_mut::<f32>(), elements(&new));
-                    let add = |(sum, new): (&mut [f32], &[f32])| {
-                        sum.iter_mut().zip(new).for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
-                    };
-                    // Handing a small gradient to another thread takes longer than adding it.
-                    match sum.len() <= PIECE {
-                        true => add((sum, new)),
-                        false => sum.par_chunks_mut(PIECE).zip(new.par_chunks(PIECE)).for_each(add),
-                    }
+                (Some(sum), new) => {
+                    combine(sum.storage_mut::<f32>(), own, new.as_ref().map(elements), theirs);
                 }
-                (Some(sum), None) => sum.storage_mut::<f32>().iter_mut().for_each(|sum| *sum *= own),
                 (None, Some(mut new)) => {
-                    new.storage_mut::<f32>().iter_mut().for_each(|new| *new *= theirs);
+                    combine(new.storage_mut::<f32>(), theirs, None, own);
                     *sum = Some(new);
                 }
                 (None, None) => {}
             }
         }
+    }
+}
+
+/// Computes `sum ← sum · own + new · theirs`, or `sum · own` if there is nothing new.
+///
+/// # Panics
+/// Panics if the lengths differ.
+pub fn combine(sum: &mut [f32], own: f32, new: Option<&[f32]>, theirs: f32) {
+    let Some(new) = new else { return sum.iter_mut().for_each(|sum| *sum *= own) };
+    assert_eq!(sum.len(), new.len(), "gradients of the same parameters");
+    let add = |(sum, new): (&mut [f32], &[f32])| {
+        sum.iter_mut().zip(new).for_each(|(sum, &new)| *sum = *sum * own + new * theirs);
+    };
+    // Handing a small gradient to another thread takes longer than adding it.
+    match sum.len() <= PIECE {
+        true => add((sum, new)),
+        false => sum.par_chunks_mut(PIECE).zip(new.par_chunks(PIECE)).for_each(add),
     }
 }
 

@@ -29,7 +29,7 @@ mod sparse_matmul;
 mod trajectory;
 
 pub use activation::{activation, activation_fallback};
-pub use adamw::{AdamW, Decay, Moments, ParameterGradients};
+pub use adamw::{AdamW, Decay, Moments, ParameterGradients, combine, trained_sizes};
 pub use add_rows::{add_rows, add_rows_fallback};
 pub use attention::{
     AttentionOptions, Distance, Mask, SparseRows, attention, attention_crossed, attention_fallback, attention_packed,

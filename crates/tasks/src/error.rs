@@ -8,7 +8,7 @@ use regard_inspect::InspectError;
 use regard_inspect::show::ShowError;
 use regard_nn::{ConfigError, NnError};
 use regard_ops::OpError;
-use regard_system::SaveError;
+use regard_system::{RankFailed, SaveError};
 
 /// The reason why a run cannot start or continue, or a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,9 @@ pub enum TaskError {
     /// A file could not be written.
     #[error(transparent)]
     Save(#[from] SaveError),
+    /// Another process of the run failed.
+    #[error(transparent)]
+    Rank(#[from] RankFailed),
     /// A model folder or one of its files cannot be used.
     #[error("{path}: {problem}", path = path.display())]
     Folder {

@@ -98,6 +98,11 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Returns a folder that another process of the run writes.
+    pub(crate) fn of_first_rank(path: PathBuf) -> Self {
+        Self { path, _lock: None }
+    }
+
     /// Opens an existing folder to continue training. Files that a crash has left beside their places are renamed or removed.
     pub fn resume(path: &Path) -> Result<(Self, Description), TaskError> {
         Self::open(path)?;

@@ -12,6 +12,7 @@ mod data_share;
 pub mod decode;
 mod error;
 pub mod extended;
+mod finished;
 pub mod folder;
 mod generate;
 mod graph;
@@ -53,10 +54,11 @@ mod write;
 pub mod writer;
 
 pub use error::TaskError;
+pub use finished::Finished;
 use hugging_face::tune::{Either, TunedClassify, TunedGenerate, TunedImages, TunedTag, TunedTranslate};
 pub use opened::{Examples, Opened, open, open_as};
 use run::kind_of;
-pub use run::{Finished, Kind, Request, Watch};
+pub use run::{Kind, Request, Watch};
 
 /// Returns all tasks, in the order in which users see them.
 // If this were inlined into the binary crate, the code of every task would be compiled there once more.

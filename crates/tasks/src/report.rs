@@ -5,8 +5,8 @@ use regard_nn::{Pass, Wanted};
 use serde_json::Value;
 
 use crate::error::TaskError;
+use crate::finished::Finished;
 use crate::opened::viewed;
-use crate::run::Finished;
 use crate::task::{Evaluation, Picture, Prediction, Sample, Settings, Task};
 
 /// Number of examples whose attention maps are shown.

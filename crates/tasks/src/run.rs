@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
-use regard_data::Split;
 use regard_inspect::count;
 use regard_nn::{Init, Pass};
 use regard_ops::Precision;
+use regard_system::Ranks;
 
 use crate::auto::{Asked, Auto, Choice, Facts};
 use crate::error::{TaskError, path_text};
+use crate::finished::{Finished, Summary};
 use crate::folder::{Description, Files, Folder, METRICS, MODEL, REPORT, sha256};
 use crate::memory;
 use crate::opened::{Model, Opened};
@@ -23,7 +24,9 @@ use crate::report::{Story, page};
 use crate::settings::{Resolved, resolve_loosely};
 use crate::survey::Survey;
 use crate::task::{Better, Parts, Prediction, Sample, Settings, Task, Validate};
-use crate::train::{Checkpoints, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, scored};
+use crate::train::{
+    Checkpoints, Conditions, End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, agreement, scored,
+};
 use crate::watch::Live;
 use crate::weights;
 
@@ -57,6 +60,8 @@ pub struct Request {
     pub force: bool,
     /// What to do with given keys that the chosen kind of network does not have.
     pub unused: UnusedKeys,
+    /// Processes that train the model together: all of them make this request. By default this process is alone.
+    pub ranks: Ranks,
 }
 
 /// Whether a run can be watched from outside. Its weights are the same either way.
@@ -77,45 +82,6 @@ pub enum UnusedKeys {
     Refused,
     /// Ignore the keys, because another variant of a comparison uses them.
     Dropped,
-}
-
-/// The result of a training run.
-#[derive(Debug, Clone)]
-pub struct Finished {
-    /// Name of the task.
-    pub task: &'static str,
-    /// Path of the model folder.
-    pub folder: PathBuf,
-    /// Whether the folder holds a scored model; `false` if the run was asked to stop before that.
-    pub finished: bool,
-    /// Whether the run ended because it reached its time limit.
-    pub out_of_time: bool,
-    /// Number of steps made.
-    pub step: u64,
-    /// Seconds spent on training, without evaluation.
-    pub seconds: f64,
-    /// Number of tokens trained on, without padding.
-    pub tokens: u64,
-    /// Split that was scored: test, or dev if the data have no test split.
-    pub split: Split,
-    /// Scores on that split, by name; empty if the run was stopped.
-    pub scores: BTreeMap<String, f64>,
-    /// Name of the main score, which decides which weights are best.
-    pub main: &'static str,
-    /// Whether a higher or a lower main score is better.
-    pub better: Better,
-    /// Number of parameters of the network.
-    pub parameters: usize,
-    /// Step whose weights were kept because they scored best; `None` if the last weights were kept.
-    pub kept: Option<u64>,
-    /// Whether the loss decided as well which weights were kept.
-    pub kept_by_loss: bool,
-    /// Whether `regard look` has something to show of the model.
-    pub is_seen: bool,
-    /// Examples of the scored split with the model's predictions.
-    pub samples: Vec<(Sample, Prediction)>,
-    /// A few training examples that have an expected answer, with the model's predictions.
-    pub seen: Vec<(Sample, Prediction)>,
 }
 
 /// A task whose types are erased, so that it can be chosen by name.
@@ -187,10 +153,15 @@ impl<T: Task> Kind for Of<T> {
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> Result<Finished, TaskError> {
-        match request.watch {
-            Watch::Off => train::<T>(request, from, observer, stop),
-            Watch::On => train::<T>(request, from, &mut Live::new(observer, stop), stop),
-        }
+        // Rank 0 alone reports and is watched.
+        let is_first = request.ranks.is_first();
+        let silent: &mut dyn Observer = &mut ();
+        let observer = if is_first { observer } else { silent };
+        let trained = match request.watch {
+            Watch::On if is_first => trained::<T>(request, from, &mut Live::new(observer, stop), stop),
+            Watch::On | Watch::Off => trained::<T>(request, from, observer, stop),
+        };
+        trained.inspect_err(|error| request.ranks.leave(error))
     }
 
     fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
@@ -211,13 +182,14 @@ impl<T: Task> Kind for Of<T> {
     }
 }
 
-/// Trains a model and writes its folder.
-fn train<T: Task>(
+/// Trains a model and writes its folder. If this rank fails, it has still to leave the others.
+fn trained<T: Task>(
     request: &Request,
     from: Origin,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Finished, TaskError> {
+    let ranks = &request.ranks;
     let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
     observer.hear(&Event::Doing("reading the data".to_string()));
     let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
@@ -236,17 +208,28 @@ fn train<T: Task>(
         &task,
         &parts,
         model,
-        Place { folder: &folder, checkpoints, data: &data, from, force: request.force, watch: request.watch },
+        Place { folder: &folder, checkpoints, data: &data, from, force: request.force, watch: request.watch, ranks },
         observer,
     )?;
-    // Metrics and report will be written anew; the files of the model stay valid until then.
-    description.files.remove(METRICS);
-    description.files.remove(REPORT);
-    // Scores from an earlier end belong to other weights.
-    (description.finished, description.scores, description.data) = (false, None, data.clone());
-    folder.describe(&description)?;
+    if ranks.is_first() {
+        // Metrics and report will be written anew; the files of the model stay valid until then.
+        description.files.remove(METRICS);
+        description.files.remove(REPORT);
+        // Scores from an earlier end belong to other weights.
+        (description.finished, description.scores, description.data) = (false, None, data.clone());
+        folder.describe(&description)?;
+    }
     let trained = run.go(&folder, observer, stop, deadline)?;
-    finish(&task, &parts, trained, &folder, &mut description, observer, stop)
+    let finished = match ranks.is_first() {
+        true => Some(finish(&task, &parts, trained, &folder, &mut description, observer, stop)?),
+        false => None,
+    };
+    if ranks.is_alone() {
+        return Ok(finished.expect("this process has finished the run"));
+    }
+    let summary = agreement::of_first(ranks, finished.as_ref().map(Summary::of).as_ref())?;
+    ranks.part();
+    Ok(finished.unwrap_or_else(|| summary.finished(T::NAME, parts.held_out().0)))
 }
 
 /// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.
@@ -366,6 +349,7 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     config.train().check_precision()?;
     let data = config.fingerprint()?;
     let (task, parts) = started::<T>(config)?;
+    check_divisible(&task, &request.ranks)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
@@ -374,10 +358,17 @@ fn begin<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     // The task's configuration may differ from the request: a model that starts from another takes over its sizes.
     let described = serde_json::to_value(task.config()).expect("plain values");
     let path = request.out.clone().unwrap_or_else(|| fresh(T::NAME));
-    let folder = Folder::create(&path)?;
     let mut description = Description { data: data.clone(), chosen: lines, ..Description::new(T::NAME, described) };
-    folder.commit(&mut description, &task.files())?;
-    let checkpoints = Checkpoints::new(folder.path())?;
+    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), &description.config)?;
+    let (folder, checkpoints) = match request.ranks.is_first() {
+        true => {
+            let folder = Folder::create(&path)?;
+            folder.commit(&mut description, &task.files())?;
+            let checkpoints = Checkpoints::new(folder.path())?;
+            (folder, checkpoints)
+        }
+        false => (Folder::of_first_rank(path.clone()), Checkpoints::of(&path)),
+    };
     Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
 }
 
@@ -399,7 +390,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         Some(path) => path.clone(),
         None => newest(T::NAME)?,
     };
-    let (folder, mut description) = Folder::resume(&path)?;
+    let (folder, mut description) = opened(&path, &request.ranks)?;
     if description.task != T::NAME {
         let problem = format!("this is a run of {}; use regard train {} --resume", description.task, description.task);
         return Err(TaskError::folder(path, problem));
@@ -414,11 +405,15 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
     }
     let task: T = restored(&folder, &description)?;
     task.config().train().check_precision()?;
+    check_divisible(&task, &request.ranks)?;
     if let Some(described) = task.described() {
         memory::check(&described)?;
     }
     let data = task.config().fingerprint()?;
-    let checkpoints = Checkpoints::new(folder.path())?;
+    let checkpoints = match request.ranks.is_first() {
+        true => Checkpoints::new(folder.path())?,
+        false => Checkpoints::of(folder.path()),
+    };
     // A run that ended before its first checkpoint starts from scratch.
     let from = if checkpoints.is_any() { Origin::Checkpoint } else { Origin::Scratch };
     // `Run::new` compares built-in data with those of the checkpoint, if there is one, and takes --force into account.
@@ -426,6 +421,7 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         let problem = "the data are not those that this run began with; give it the same data, or start a new run";
         return Err(TaskError::folder(path, problem));
     }
+    agreement::check_conditions(&request.ranks, &Conditions::of(&data, &request.ranks), &description.config)?;
     let (mut parts, model) = (parts_of(&task)?, untrained(&task, from)?);
     parts.notes.extend(request.steps.map(|steps| {
         format!(
@@ -433,6 +429,29 @@ fn resume<T: Task>(request: &Request) -> Result<Start<T>, TaskError> {
         )
     }));
     Ok(Start { task, parts, model, folder, checkpoints, from, description, data })
+}
+
+/// Opens the folder of a run that continues. Rank 0 locks it and repairs what a crash has left; then the others read it.
+fn opened(path: &Path, ranks: &Ranks) -> Result<(Folder, Description), TaskError> {
+    if ranks.is_alone() {
+        return Folder::resume(path);
+    }
+    let own = match ranks.is_first() {
+        true => Some(Folder::resume(path)?),
+        false => None,
+    };
+    agreement::of_first(ranks, Some(&()))?;
+    own.map_or_else(|| Folder::open(path), Ok)
+}
+
+/// Returns an error if several processes cannot share the batches of a task.
+fn check_divisible<T: Task>(task: &T, ranks: &Ranks) -> Result<(), TaskError> {
+    if ranks.is_alone() || task.is_divisible() {
+        return Ok(());
+    }
+    let what = "share these batches among processes, because the loss of a batch is not that of its parts; train with \
+                one process, or share out the runs of a comparison (regard compare)";
+    Err(TaskError::Unsupported { task: T::NAME, what: what.to_string() })
 }
 
 /// Loads the examples of the run. An error names their file.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use regard_figures::FigureError;
-use regard_system::available_memory;
+use regard_system::{RankFailed, available_memory};
 
 /// An invalid setting, a problem that a solver cannot solve, or a failure to draw or to write.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,9 @@ pub enum TheoryError {
         /// Name of the model.
         model: &'static str,
     },
+    /// Another process that shares the work failed.
+    #[error(transparent)]
+    Rank(#[from] RankFailed),
     /// There is not enough memory.
     #[error("{what} needs about {needed:.1} GiB of memory, but only {available:.1} GiB are free; use smaller settings")]
     Memory {

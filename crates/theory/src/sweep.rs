@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
+use regard_system::Ranks;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TheoryError;
@@ -21,6 +23,10 @@ use crate::weights::contrast;
 
 /// Largest number of runs in a sweep.
 const MOST_RUNS: usize = 1_000_000;
+
+/// Number of runs of each thread between two collections of results. With more, a rank waits less for the others; with fewer, less
+/// is lost when a rank dies.
+const RUNS_PER_ROUND: usize = 4;
 
 /// The values to vary and the settings of all runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,47 +177,130 @@ impl Sweep {
         Task { d, n, c, correlation, noise, divisor }
     }
 
-    /// Computes the runs that the journal lacks and returns a summary of each point, or `None` if `stop` returned true.
-    /// `progress` is called after each run.
+    /// Computes the runs that the journal lacks, shared out over the ranks, and returns a summary of each point, or `None` if `stop`
+    /// returned true on any rank. Rank 0 alone keeps the journal, so other ranks get `None` if it had runs already. `progress` is
+    /// called after each run.
     pub fn go(
+        &self,
+        journal: Option<&Path>,
+        ranks: &Ranks,
+        stop: &(dyn Fn() -> bool + Sync),
+        progress: &(dyn Fn(Done) + Sync),
+    ) -> Result<Option<Vec<Summary>>, TheoryError> {
+        if ranks.is_alone() {
+            return self.alone(journal, stop, progress);
+        }
+        let gone = self.shared(journal, ranks, stop, progress).inspect_err(|error| ranks.leave(error))?;
+        ranks.agree(Ok::<_, TheoryError>(String::new()))?;
+        ranks.part();
+        Ok(gone)
+    }
+
+    fn alone(
         &self,
         journal: Option<&Path>,
         stop: &(dyn Fn() -> bool + Sync),
         progress: &(dyn Fn(Done) + Sync),
     ) -> Result<Option<Vec<Summary>>, TheoryError> {
         self.validate()?;
+        let (journal, wanted) = self.wanted(journal)?;
+        let journal = journal.map(Mutex::new);
+        let kept = wanted.iter().filter(|wanted| wanted.run.is_some()).count();
+        let (all, done) = (wanted.len(), AtomicUsize::new(kept));
+        progress(Done { runs: kept, all, kept });
+        let runs = self.computed(&wanted.iter().collect::<Vec<_>>(), stop, &|run| {
+            if let Some(journal) = &journal {
+                journal.lock().expect("no thread panics while holding the lock").write(&self.settings, run)?;
+            }
+            progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
+            Ok(())
+        })?;
+        Ok(self.summaries(runs))
+    }
+
+    /// Computes runs that have no result yet on all threads, and calls `hear` with each; a run is `None` if `stop` returned true.
+    fn computed(
+        &self,
+        wanted: &[&Wanted],
+        stop: &(dyn Fn() -> bool + Sync),
+        hear: &(dyn Fn(&Run) -> Result<(), TheoryError> + Sync),
+    ) -> Result<Vec<Option<Run>>, TheoryError> {
+        let computed = wanted.par_iter().map(|Wanted { point, repeat, run }| {
+            if run.is_some() || stop() {
+                return Ok(run.clone());
+            }
+            let run = self.run(*point, *repeat)?;
+            hear(&run)?;
+            Ok(Some(run))
+        });
+        computed.collect()
+    }
+
+    /// Computes the runs in rounds: in each, every rank has some runs for each of its threads, and rank 0 collects them.
+    fn shared(
+        &self,
+        journal: Option<&Path>,
+        ranks: &Ranks,
+        stop: &(dyn Fn() -> bool + Sync),
+        progress: &(dyn Fn(Done) + Sync),
+    ) -> Result<Option<Vec<Summary>>, TheoryError> {
+        self.validate()?;
+        let (mut journal, mut wanted) = self.wanted(journal.filter(|_| ranks.is_first()))?;
+        let missing = wanted.iter().enumerate().filter(|(_, wanted)| wanted.run.is_none()).map(|(at, _)| at);
+        let missing: Vec<usize> = parsed(&ranks.from_first(Ok::<_, TheoryError>(json(&missing.collect::<Vec<_>>())))?)?;
+        let (all, kept) = (wanted.len(), wanted.len() - missing.len());
+        let done = AtomicUsize::new(kept);
+        progress(Done { runs: kept, all, kept });
+        let each = RUNS_PER_ROUND * rayon::current_num_threads();
+        for round in missing.chunks(each * ranks.size()) {
+            let own: Vec<usize> = round.iter().copied().skip(ranks.rank()).step_by(ranks.size()).collect();
+            let some: Vec<&Wanted> = own.iter().map(|&at| &wanted[at]).collect();
+            let runs = self.computed(&some, stop, &|_| {
+                progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
+                Ok(())
+            })?;
+            let runs: Vec<(usize, Option<Run>)> = own.into_iter().zip(runs).collect();
+            let texts = ranks.agree(Ok::<_, TheoryError>(json(&runs)))?;
+            for (rank, text) in texts.iter().enumerate() {
+                for (at, run) in parsed::<Vec<(usize, Option<Run>)>>(text)? {
+                    if let (Some(journal), Some(run)) = (&mut journal, &run) {
+                        journal.write(&self.settings, run)?;
+                    }
+                    if rank != ranks.rank() && run.is_some() {
+                        progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
+                    }
+                    wanted[at].run = run;
+                }
+            }
+            if round.iter().any(|&at| wanted[at].run.is_none()) {
+                return Ok(None);
+            }
+        }
+        // The other ranks do not have the runs of the journal, and rank 0 shows the sweep.
+        Ok(self.summaries(wanted.into_iter().map(|wanted| wanted.run).collect()))
+    }
+
+    /// Opens the journal and returns all runs of the sweep, those in the journal with their results.
+    fn wanted(&self, journal: Option<&Path>) -> Result<(Option<Journal>, Vec<Wanted>), TheoryError> {
         let (journal, mut known) = match journal.map(Journal::open::<Settings, Run>).transpose()? {
             Some((journal, runs)) => {
                 let keyed = runs.into_iter().map(|(settings, run)| (key(&settings, &run.point, run.repeat), run));
-                (Some(Mutex::new(journal)), keyed.collect())
+                (Some(journal), keyed.collect())
             }
             None => (None, HashMap::new()),
         };
-        let wanted: Vec<(Point, usize, Option<Run>)> = self
-            .points()
-            .into_iter()
-            .flat_map(|point| (0..self.repeats).map(move |repeat| (point, repeat)))
-            .map(|(point, repeat)| (point, repeat, known.remove(&key(&self.settings, &point, repeat))))
-            .collect();
-        let kept = wanted.iter().filter(|(_, _, run)| run.is_some()).count();
-        let (all, done) = (wanted.len(), AtomicUsize::new(kept));
-        progress(Done { runs: kept, all, kept });
-        let runs: Vec<Option<Run>> = wanted
-            .into_par_iter()
-            .map(|(point, repeat, known)| {
-                if known.is_some() || stop() {
-                    return Ok(known);
-                }
-                let run = self.run(point, repeat)?;
-                if let Some(journal) = &journal {
-                    journal.lock().expect("no thread panics while holding the lock").write(&self.settings, &run)?;
-                }
-                progress(Done { runs: done.fetch_add(1, Ordering::Relaxed) + 1, all, kept });
-                Ok(Some(run))
-            })
-            .collect::<Result<_, TheoryError>>()?;
+        let all = self.points().into_iter().flat_map(|point| (0..self.repeats).map(move |repeat| (point, repeat)));
+        let wanted = all.map(|(point, repeat)| {
+            let run = known.remove(&key(&self.settings, &point, repeat));
+            Wanted { point, repeat, run }
+        });
+        Ok((journal, wanted.collect()))
+    }
+
+    /// Summarises the runs of each point; returns `None` if one is missing.
+    fn summaries(&self, runs: Vec<Option<Run>>) -> Option<Vec<Summary>> {
         let runs: Option<Vec<Run>> = runs.into_iter().collect();
-        Ok(runs.map(|runs| runs.chunks(self.repeats).map(summary).collect()))
+        Some(runs?.chunks(self.repeats).map(summary).collect())
     }
 
     fn run(&self, point: Point, repeat: usize) -> Result<Run, TheoryError> {
@@ -235,6 +324,22 @@ impl Sweep {
             Err(other) => Err(other),
         }
     }
+}
+
+/// A run of a sweep, with its result if it has been computed.
+struct Wanted {
+    point: Point,
+    repeat: usize,
+    run: Option<Run>,
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("runs and numbers serialise to JSON")
+}
+
+fn parsed<V: DeserializeOwned>(text: &str) -> Result<V, TheoryError> {
+    let other = |error: serde_json::Error| TheoryError::setting("messages", "the same Regard on all ranks", error);
+    serde_json::from_str(text).map_err(other)
 }
 
 /// Returns the key of a run in the journal: everything that the run depends on.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use regard_system::Ranks;
 use regard_theory::asymptotic::asymptotic_error;
 use regard_theory::blocks::{
     Block, divergence, divergences, elements, pooled, published_divergences, published_products,
@@ -125,7 +126,7 @@ fn sweep(method: Method) -> Sweep {
 }
 
 fn go(sweep: &Sweep, journal: Option<&std::path::Path>) -> Vec<Summary> {
-    sweep.go(journal, &|| false, &|_| {}).unwrap().unwrap()
+    sweep.go(journal, &Ranks::default(), &|| false, &|_| {}).unwrap().unwrap()
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn a_sweep_resumes_from_its_journal() {
     fs::write(&path, lines[..5].join("\n") + "\n" + &lines[5][..10]).unwrap();
     let kept = AtomicUsize::new(0);
     let hear = |done: regard_theory::sweep::Done| kept.store(done.kept, Ordering::Relaxed);
-    assert_eq!(sweep.go(Some(&path), &|| false, &hear).unwrap().unwrap(), whole);
+    assert_eq!(sweep.go(Some(&path), &Ranks::default(), &|| false, &hear).unwrap().unwrap(), whole);
     assert_eq!(kept.load(Ordering::Relaxed), 5);
 
     // Other settings have their own runs in the same file; a finer sweep reuses those of the coarser one.
@@ -158,11 +159,11 @@ fn a_sweep_resumes_from_its_journal() {
     let finer = Sweep { p: vec![15, 100, 400], ..sweep.clone() };
     sweep_keeps(&finer, &path, 12);
 
-    let stopped = sweep.go(None, &|| true, &|_| {}).unwrap();
+    let stopped = sweep.go(None, &Ranks::default(), &|| true, &|_| {}).unwrap();
     assert!(stopped.is_none());
     for letter in ["a\nletter\n", "a line\n", "half"] {
         fs::write(&path, letter).unwrap();
-        let error = sweep.go(Some(&path), &|| false, &|_| {}).unwrap_err().to_string();
+        let error = sweep.go(Some(&path), &Ranks::default(), &|| false, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("sweep.jsonl") && error.contains("no journal"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), letter);
     }
@@ -172,7 +173,7 @@ fn a_sweep_resumes_from_its_journal() {
 
 fn sweep_keeps(sweep: &Sweep, path: &std::path::Path, expected: usize) {
     let kept = AtomicUsize::new(usize::MAX);
-    sweep.go(Some(path), &|| false, &|done| kept.store(done.kept, Ordering::Relaxed)).unwrap();
+    sweep.go(Some(path), &Ranks::default(), &|| false, &|done| kept.store(done.kept, Ordering::Relaxed)).unwrap();
     assert_eq!(kept.load(Ordering::Relaxed), expected);
 }
 

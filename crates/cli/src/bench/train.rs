@@ -50,7 +50,7 @@ impl<M: Module + Sync, P: Sync> Training<M, P> {
             [whole] => sum.add_batch(loss(whole, &model)?, &model),
             parts => sum.add_parts(&model, parts.iter().collect(), |_, part, model| loss(part, model))?,
         }
-        let mean = sum.loss as f32;
+        let mean = sum.loss() as f32;
         let gradients = sum.into_gradients().expect("a batch has at least one part");
         let (model, _) = self.optimiser.step_with(model, gradients)?;
         self.model = Some(model);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Error, Result};
 use clap::{Args, Subcommand};
 use regard_figures::Figure;
-use regard_system::save_atomically;
+use regard_system::{Ranks, save_atomically};
 use regard_theory::TheoryError;
 use regard_theory::blocks::PUBLISHED_BINS;
 use regard_theory::fields::Origin;
@@ -25,6 +25,7 @@ use self::train::Train;
 use crate::failure::wrong_use;
 use crate::print::{print, tell, tell_note};
 use crate::progress::Progress;
+use crate::ranks;
 use crate::show::picture_report;
 use crate::signal::{Signals, stop_on_signal};
 use crate::value::{from_one, from_zero, number, take_negatives};
@@ -283,7 +284,19 @@ impl Icl {
         if let Some(path) = &out {
             Figure::check_path(path).map_err(picture_report)?;
         }
-        let Some(shown) = work.show(seed)? else { return Ok(()) };
+        // The ranks share out the runs of a sweep; rank 0 shows it.
+        let shown = match work {
+            Work::Sweep { .. } => {
+                let mut shown = None;
+                ranks::run(|ranks| {
+                    shown = work.show(seed, ranks)?;
+                    Ok(())
+                })?;
+                shown
+            }
+            work => work.show(seed, &Ranks::default())?,
+        };
+        let Some(shown) = shown else { return Ok(()) };
         print(&if json { format!("{}\n", shown.json) } else { shown.text })?;
         if let Some(path) = csv {
             save_atomically(&path, shown.csv.as_bytes())?;
@@ -299,7 +312,7 @@ impl Icl {
 }
 
 impl Work {
-    fn show(self, seed: u64) -> Result<Option<Shown>> {
+    fn show(self, seed: u64, ranks: &Ranks) -> Result<Option<Shown>> {
         let shown = match self {
             Self::Fields { inputs, n, p, more, repeats, bins, published } => {
                 let (usual_n, usual_more, usual_bins, counting) = match published {
@@ -347,16 +360,23 @@ impl Work {
                     seed,
                 };
                 let sweep = Sweep { d, n, p, lambda, c, repeats, settings };
-                let signals = stop_on_signal("finished runs are kept")?;
+                let signals = stop_on_signal("finished runs are kept", ranks)?;
                 let progress = Progress::new("");
                 let hear = |done: Done| {
+                    if !ranks.is_first() {
+                        return;
+                    }
                     if done.runs == done.kept {
                         say_kept(&progress, done.kept, done.all, &journal);
                     }
                     progress.set(done.runs as u64, done.all as u64, "runs");
                 };
-                let shown =
-                    regard_theory::show::sweep::show(&sweep, Some(&journal), &|| signals.stop.is_asked(), &hear);
+                let stop = || signals.stop.is_asked();
+                let shown = regard_theory::show::sweep::show(&sweep, Some(&journal), ranks, &stop, &hear);
+                if !ranks.is_first() {
+                    shown.map_err(report)?;
+                    return signals.check().map(|()| None);
+                }
                 return unless_stopped(shown.map_err(report)?, &signals);
             }
             Self::Landscape { prompts, p, lambda, reach, points } => {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use regard_system::Ranks;
 use regard_theory::TheoryError;
 use regard_theory::show::Shown;
 use regard_theory::show::train::{PUBLISHED_N, ShowTrain, Training};
@@ -120,7 +121,7 @@ impl Train {
             repeats,
             seed,
         };
-        let signals = stop_on_signal("finished runs are kept")?;
+        let signals = stop_on_signal("finished runs are kept", &Ranks::default())?;
         let progress = Progress::new("");
         let mut hear = |training: Training<'_>| match training {
             Training::Kept(kept, all) => say_kept(&progress, kept, all, &journal),

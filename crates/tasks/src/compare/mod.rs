@@ -1,29 +1,29 @@
 //! Comparisons: one task trained in several variants and with several seeds, with the results side by side.
 //!
 //! Each run has its own model folder inside the folder of the comparison. `compare.json` is written after every run, so the same
-//! command continues an interrupted comparison bit-identically and trains nothing twice.
+//! command continues an interrupted comparison bit-identically and trains nothing twice. Several processes share the runs out.
 
+mod document;
 mod page;
 mod summary;
 mod vary;
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use regard_system::create_folder;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use regard_system::{RankFailed, Ranks, create_folder};
+use serde_json::{Value, json};
 
-use self::summary::Main;
+pub use self::document::{Document, Entry, Measured, Outcome, Plan};
 pub use self::summary::{Row, Spread};
 pub use self::vary::{Variant, Vary, combinations};
 use crate::error::TaskError;
+use crate::finished::Finished;
 use crate::folder::{CONFIG, check_free, lock, save, sha256};
-use crate::run::{Finished, Kind, Request, UnusedKeys};
+use crate::run::{Kind, Request, UnusedKeys};
 use crate::settings::Unused;
-use crate::task::Better;
-use crate::train::{Conditions, Event, Observer, Origin, Stop};
+use crate::train::{Conditions, Event, Observer, Origin, Stop, agreement};
 
 const DOCUMENT: &str = "compare.json";
 
@@ -36,103 +36,6 @@ pub struct Comparison {
     pub vary: Vec<Vary>,
     /// Number of runs of each variant, each with another seed.
     pub seeds: u64,
-}
-
-/// The state of a comparison, saved as `compare.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Document {
-    /// What is compared.
-    #[serde(flatten)]
-    pub plan: Plan,
-    /// Number of runs of each variant.
-    pub seeds: u64,
-    /// Whether all runs have ended.
-    pub finished: bool,
-    /// Summary with one row per variant.
-    #[serde(skip_deserializing)]
-    pub table: Vec<Row>,
-    /// All runs, by variant and then by seed.
-    pub runs: Vec<Entry>,
-}
-
-/// What is compared. Two comparisons with equal plans are the same, and the second continues the first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// Name of the task.
-    pub task: String,
-    /// Keys that differ between variants, with their values.
-    pub vary: Vec<Vary>,
-    /// `--set` settings of all runs.
-    pub sets: Vec<String>,
-    /// Content of the `--config` file.
-    pub config: Option<String>,
-    /// Absolute path given with `--data`.
-    pub data: Option<PathBuf>,
-    /// Number given with `--steps`.
-    pub steps: Option<u64>,
-    /// First seed.
-    pub seed: u64,
-    /// Hash of the data and of every variant's full configuration. A comparison is resumed only if it is unchanged.
-    #[serde(default)]
-    pub fingerprint: String,
-    /// Further conditions that the bits of the runs depend on. Runs under different conditions cannot be compared.
-    #[serde(default)]
-    pub conditions: Conditions,
-}
-
-impl Plan {
-    /// Returns whether two comparisons are the same except for their conditions.
-    fn is_same(&self, other: &Self) -> bool {
-        Self { conditions: other.conditions.clone(), ..self.clone() } == *other
-    }
-}
-
-/// A run of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Values of the varied keys.
-    pub settings: Variant,
-    /// Seed of the run.
-    pub seed: u64,
-    /// Model folder of the run, relative to the folder of the comparison.
-    pub folder: String,
-    /// Outcome of the run.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
-
-/// The outcome of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The run ended with a scored model.
-    Finished(Measured),
-    /// The run was stopped or has not begun.
-    Stopped,
-    /// The run failed.
-    Failed {
-        /// Error message.
-        error: String,
-    },
-}
-
-/// The scores and costs of a finished run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// Name of the main score.
-    pub main: String,
-    /// Whether a higher or a lower main score is better.
-    pub better: Better,
-    /// Scores on the held-out split by name; `None` if a score is not finite.
-    pub metrics: BTreeMap<String, Option<f64>>,
-    /// Number of parameters of the network.
-    pub parameters: usize,
-    /// Number of steps made.
-    pub steps: u64,
-    /// Seconds spent on training.
-    pub seconds: f64,
-    /// Tokens per second of training.
-    pub tokens_per_second: f64,
 }
 
 /// An event of a comparison.
@@ -165,55 +68,6 @@ pub struct Compared {
     pub document: Document,
 }
 
-impl Outcome {
-    /// Returns the scores and costs of a finished run; `None` for others.
-    pub fn measured(&self) -> Option<&Measured> {
-        match self {
-            Self::Finished(measured) => Some(measured),
-            Self::Stopped | Self::Failed { .. } => None,
-        }
-    }
-}
-
-impl Entry {
-    /// Returns the values of the varied keys, separated by commas.
-    pub fn name(&self) -> String {
-        self.settings.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl Document {
-    /// Returns the varied keys.
-    pub fn keys(&self) -> Vec<String> {
-        self.plan.vary.iter().map(|vary| vary.key.clone()).collect()
-    }
-
-    fn main(&self) -> Option<Main> {
-        let first = self.runs.iter().find_map(|entry| entry.outcome.measured())?;
-        Some(Main { name: first.main.clone(), better: first.better })
-    }
-
-    fn summarise(&mut self) {
-        let variants = combinations(&self.plan.vary);
-        let of = |variant: &Variant| self.runs.iter().filter(|entry| entry.settings == *variant).collect::<Vec<_>>();
-        self.table = variants.iter().map(|variant| Row::of(&of(variant))).collect();
-    }
-
-    /// Formats the table of results and the errors of failed runs.
-    pub fn text(&self) -> String {
-        let mut text = summary::text(&summary::cells(&self.keys(), &self.table, self.main().as_ref()));
-        for row in &self.table {
-            for error in &row.errors {
-                text += &format!("{} failed, {error}\n", row.name);
-            }
-        }
-        if let Some(main) = self.main().filter(|_| text.contains(" *")) {
-            text += &format!("* best {}; scores are those of the held-out split\n", main.name);
-        }
-        text
-    }
-}
-
 /// Trains all runs that have not finished yet and writes the comparison's folder.
 ///
 /// # Errors
@@ -225,11 +79,112 @@ pub fn compare(
     hear: &mut (dyn FnMut(&Progress) + Send),
     stop: &Stop,
 ) -> Result<Compared, TaskError> {
+    let ranks = &comparison.request.ranks;
+    compared(kind, comparison, hear, stop).inspect_err(|error| ranks.leave(error))
+}
+
+/// Trains the variants. If this rank fails, it has still to leave the others.
+fn compared(
+    kind: &dyn Kind,
+    comparison: &Comparison,
+    hear: &mut (dyn FnMut(&Progress) + Send),
+    stop: &Stop,
+) -> Result<Compared, TaskError> {
+    let ranks = &comparison.request.ranks;
     let variants = combinations(&comparison.vary);
     let plan = plan(kind, comparison, &configs(kind, comparison, &variants)?)?;
+    agreement::check_conditions(ranks, &plan.conditions, &json!(plan))?;
+    // Rank 0 keeps the lock until the end.
+    let own = match ranks.is_first() {
+        true => Some(begun(comparison, plan, &variants)?),
+        false => None,
+    };
+    let (folder, mut document) = match (&own, ranks.is_alone()) {
+        (Some((begun, _)), true) => begun.clone(),
+        (own, _) => agreement::of_first(ranks, own.as_ref().map(|(begun, _)| begun))?,
+    };
+    let (mut failure, count) = (None, document.runs.len());
+    let mut pending = Vec::new();
+    for (at, entry) in document.runs.iter().enumerate() {
+        if entry.outcome.measured().is_some() {
+            hear(&Progress::Run { number: at + 1, count, entry });
+            hear(&Progress::Ended { entry });
+        } else {
+            pending.push(at);
+        }
+    }
+    // Each rank trains one run of a round.
+    for round in pending.chunks(ranks.size()) {
+        if is_asked(stop, ranks)? {
+            break;
+        }
+        let mut own = None;
+        if let Some(&at) = round.get(ranks.rank()) {
+            let entry = &document.runs[at];
+            hear(&Progress::Run { number: at + 1, count, entry });
+            own = Some(match train(kind, comparison, entry, &folder.join(&entry.folder), hear, stop) {
+                Ok(finished) if finished.finished => Outcome::Finished(measured(&finished)),
+                Ok(_) => Outcome::Stopped,
+                Err(error) => {
+                    let failed = Outcome::Failed { error: error.to_string() };
+                    failure.get_or_insert(error);
+                    failed
+                }
+            });
+        }
+        let outcomes = if ranks.is_alone() { vec![own] } else { agreement::all(ranks, &own)? };
+        for (rank, (&at, outcome)) in round.iter().zip(outcomes.into_iter().flatten()).enumerate() {
+            if let (None, Outcome::Failed { error }) = (&failure, &outcome) {
+                failure = Some(RankFailed { rank, message: error.clone() }.into());
+            }
+            document.runs[at].outcome = outcome;
+            let entry = &document.runs[at];
+            if ranks.is_first() {
+                if rank > 0 {
+                    hear(&Progress::Run { number: at + 1, count, entry });
+                }
+                hear(&Progress::Ended { entry });
+            }
+        }
+        if ranks.is_first() {
+            write(&mut document, &folder)?;
+        }
+    }
+    let all_failed = document.runs.iter().all(|entry| matches!(entry.outcome, Outcome::Failed { .. }));
+    if let Some(error) = failure.filter(|_| all_failed) {
+        return Err(error);
+    }
+    document.finished = !document.runs.iter().any(|entry| entry.outcome == Outcome::Stopped);
+    if ranks.is_first() {
+        write(&mut document, &folder)?;
+        let main = document.main();
+        let figure = page::figure(&document, main.as_ref(), &folder)?;
+        save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
+        save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure).as_bytes())?;
+    }
+    if !ranks.is_alone() {
+        agreement::of_first(ranks, Some(&()))?;
+        ranks.part();
+    }
+    Ok(Compared { folder, document })
+}
+
+/// Returns whether any rank is asked to stop.
+fn is_asked(stop: &Stop, ranks: &Ranks) -> Result<bool, TaskError> {
+    match ranks.is_alone() {
+        true => Ok(stop.is_asked()),
+        false => Ok(agreement::all(ranks, &stop.is_asked())?.contains(&true)),
+    }
+}
+
+/// A comparison that begins or continues: its folder and its state.
+type Begun = (PathBuf, Document);
+
+/// Creates or opens the folder of a comparison and locks it.
+fn begun(comparison: &Comparison, plan: Plan, variants: &[Variant]) -> Result<(Begun, Arc<File>), TaskError> {
     let (folder, _) = place(&plan, comparison.request.out.as_deref())?;
     create_folder(&folder).map_err(TaskError::io(&folder))?;
-    let _lock = lock(&folder)?;
+    let lock = lock(&folder)?;
     // Read again: another process may have written until it released the lock.
     let (folder, found) = place(&plan, Some(&folder))?;
     let differences = found.iter().flat_map(|found| found.plan.conditions.differences(&plan.conditions));
@@ -238,7 +193,7 @@ pub fn compare(
         return Err(TaskError::folder(&folder, problem));
     }
     let known = found.map_or(Vec::new(), |found| found.runs);
-    let names = vary::folder_names(&variants);
+    let names = vary::folder_names(variants);
     let seeds = || plan.seed..plan.seed.saturating_add(comparison.seeds);
     let entry = |variant: &Variant, name: &String, seed: u64| {
         let new =
@@ -250,38 +205,7 @@ pub fn compare(
     let runs: Vec<Entry> = runs.collect();
     let mut document = Document { plan, seeds: comparison.seeds, finished: false, table: Vec::new(), runs };
     write(&mut document, &folder)?;
-    let (mut failure, count) = (None, document.runs.len());
-    for at in 0..count {
-        if stop.is_asked() {
-            break;
-        }
-        let mut entry = document.runs[at].clone();
-        hear(&Progress::Run { number: at + 1, count, entry: &entry });
-        if entry.outcome.measured().is_none() {
-            match train(kind, comparison, &entry, &folder.join(&entry.folder), hear, stop) {
-                Ok(finished) if finished.finished => entry.outcome = Outcome::Finished(measured(&finished)),
-                Ok(_) => entry.outcome = Outcome::Stopped,
-                Err(error) => {
-                    entry.outcome = Outcome::Failed { error: error.to_string() };
-                    failure.get_or_insert(error);
-                }
-            }
-            document.runs[at] = entry.clone();
-            write(&mut document, &folder)?;
-        }
-        hear(&Progress::Ended { entry: &entry });
-    }
-    let all_failed = document.runs.iter().all(|entry| matches!(entry.outcome, Outcome::Failed { .. }));
-    if let Some(error) = failure.filter(|_| all_failed) {
-        return Err(error);
-    }
-    document.finished = !document.runs.iter().any(|entry| entry.outcome == Outcome::Stopped);
-    write(&mut document, &folder)?;
-    let main = document.main();
-    let figure = page::figure(&document, main.as_ref(), &folder)?;
-    save(&folder.join("compare.svg"), figure.to_svg().as_bytes())?;
-    save(&folder.join("compare.html"), page::page(&document, main.as_ref(), figure).as_bytes())?;
-    Ok(Compared { folder, document })
+    Ok(((folder, document), lock))
 }
 
 /// Resolves the configurations of the variants. Returns an error for a key that no variant uses, and for a varied key that some
@@ -325,6 +249,7 @@ fn request(comparison: &Comparison, variant: &Variant, run: Option<(u64, &Path)>
         seed: run.map_or(comparison.request.seed, |(seed, _)| Some(seed)),
         out: run.map(|(_, folder)| folder.to_path_buf()),
         unused: UnusedKeys::Dropped,
+        ranks: Ranks::default(),
         ..comparison.request.clone()
     }
 }
@@ -352,7 +277,7 @@ fn plan(kind: &dyn Kind, comparison: &Comparison, configs: &[Value]) -> Result<P
         steps: *steps,
         seed: configs.first().and_then(|config| config["seed"].as_u64()).unwrap_or(1),
         fingerprint: sha256(&all),
-        conditions: Conditions::of(""),
+        conditions: Conditions::of("", &Ranks::default()),
     })
 }
 

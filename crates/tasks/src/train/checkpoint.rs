@@ -9,12 +9,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use regard_kernels::Isa;
 use regard_ops::Moments;
 use regard_system::{save_streamed, sync_folder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::conditions::Conditions;
 use crate::error::TaskError;
 use crate::folder::{CHECKPOINTS, save};
 use crate::seal::{hexadecimal, sealed, sha256, unsealed};
@@ -63,51 +63,6 @@ pub struct State {
     pub memory: serde_json::Value,
     /// Conditions under which the run is bit-identical.
     pub conditions: Conditions,
-}
-
-/// What the bits of a step depend on, apart from the configuration and the seed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Conditions {
-    /// Version of Regard.
-    pub regard: String,
-    /// Instruction set of the kernels.
-    pub instructions: String,
-    /// Number of threads.
-    pub threads: usize,
-    /// Fingerprint of the data.
-    pub data: String,
-}
-
-impl Conditions {
-    /// Returns the conditions of this process, with the fingerprint of the data.
-    pub fn of(data: &str) -> Self {
-        Self {
-            regard: env!("CARGO_PKG_VERSION").to_string(),
-            instructions: Isa::current().name().to_string(),
-            threads: rayon::current_num_threads(),
-            data: data.to_string(),
-        }
-    }
-
-    /// Describes each condition that differs in `now`, and how to restore it.
-    pub fn differences(&self, now: &Self) -> Vec<String> {
-        let mut found = Vec::new();
-        if self.regard != now.regard {
-            found.push(format!("it was begun by Regard {}, and this is Regard {}", self.regard, now.regard));
-        }
-        if self.instructions != now.instructions {
-            let (before, now) = (&self.instructions, &now.instructions);
-            found.push(format!("it was begun with {before} instructions, now they are {now} (set REGARD_ISA)"));
-        }
-        if self.threads != now.threads {
-            let (before, now) = (self.threads, now.threads);
-            found.push(format!("it was begun on {before} threads, now there are {now} (use --threads {before})"));
-        }
-        if self.data != now.data {
-            found.push("the built-in data have changed in this version".to_string());
-        }
-        found
-    }
 }
 
 /// The sum of the losses of some steps, for their mean.
@@ -465,21 +420,6 @@ mod tests {
         damage(&checkpoints.place(30).join(WEIGHTS));
         assert!(newest_weights(place.path(), Some(30)).is_none() && newest_weights(place.path(), Some(25)).is_none());
         assert_eq!(newest_weights(place.path(), None).unwrap().0, 20);
-    }
-
-    #[test]
-    fn differing_conditions_are_described() {
-        let before = Conditions::of("data");
-        assert!(before.differences(&before.clone()).is_empty());
-        let now = Conditions {
-            regard: "0.0.0".into(),
-            instructions: "plain".into(),
-            threads: before.threads + 1,
-            data: "other".into(),
-        };
-        let said = before.differences(&now);
-        assert_eq!(said.len(), 4, "{said:?}");
-        assert!(said[2].contains(&format!("--threads {}", before.threads)));
     }
 
     #[test]

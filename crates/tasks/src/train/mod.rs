@@ -3,11 +3,19 @@
 //! A run depends only on its configuration, data, seed, number of threads, instruction set and version. The order of examples
 //! and all random numbers follow from the seed and the step, so a killed run that is resumed from its last checkpoint ends with
 //! the same bits as one that was never interrupted.
+//!
+//! Several processes, the [`Ranks`], may make each step together: they have the same weights and add gradients in the order of
+//! one process with as many threads. Rank 0 alone scores, writes and reports.
 
+pub(crate) mod agreement;
+mod batch_sum;
 mod checkpoint;
+mod conditions;
 mod config;
 mod journal;
 mod observer;
+mod ordered_sum;
+mod rank_gradients;
 pub(crate) mod share;
 mod step_gradients;
 
@@ -17,15 +25,19 @@ use std::time::Instant;
 use burn::module::Module;
 use regard_nn::{NnError, Pass};
 use regard_ops::{AdamW, AdamWOptions, Decay};
+use regard_system::Ranks;
 use serde_json::{Value, json};
 
+use self::batch_sum::BatchSum;
+pub use self::checkpoint::State;
 use self::checkpoint::{Best, Extremes, Snapshot};
 pub(crate) use self::checkpoint::{Checkpoints, newest_weights};
-pub use self::checkpoint::{Conditions, State};
+pub use self::conditions::Conditions;
 pub use self::config::{Keep, Schedule, TrainConfig};
 use self::journal::Journal;
 pub use self::observer::{Event, Observer, Stop};
 pub use self::share::parts;
+use self::step_gradients::Passed;
 pub use self::step_gradients::StepGradients;
 use crate::error::TaskError;
 use crate::folder::{Folder, METRICS};
@@ -63,6 +75,8 @@ pub(crate) struct Place<'a> {
     pub watch: Watch,
     /// Whether to resume even if the next steps cannot be bit-identical to those of an uninterrupted run.
     pub force: bool,
+    /// Processes that train the model together.
+    pub ranks: &'a Ranks,
 }
 
 /// The outcome of a training run.
@@ -101,9 +115,11 @@ pub(crate) struct Run<'a, T: Task> {
     state: State,
     plan: Vec<Vec<usize>>,
     checkpoints: Checkpoints,
-    journal: Journal,
-    /// Snapshots of an example, if the run is watched.
+    /// Metrics, which rank 0 writes.
+    journal: Option<Journal>,
+    /// Snapshots of an example, if the run is watched. Rank 0 writes them.
     snapshots: Option<Snapshots>,
+    ranks: Ranks,
 }
 
 impl<'a, T: Task> Run<'a, T> {
@@ -113,7 +129,7 @@ impl<'a, T: Task> Run<'a, T> {
         task: &'a T,
         parts: &'a Parts<T::Part>,
         mut model: T::Model,
-        Place { folder, mut checkpoints, data, from, force, watch }: Place,
+        Place { folder, mut checkpoints, data, from, force, watch, ranks }: Place,
         observer: &mut dyn Observer,
     ) -> Result<Self, TaskError> {
         let config = task.config().train();
@@ -121,7 +137,7 @@ impl<'a, T: Task> Run<'a, T> {
             AdamW::new(options(config, 0.0), (config.clip > 0.0).then_some(config.clip), Decay::Matrices);
         let rates = weights::stored(&model).into_keys().map(|path| (task.rate(&path), path));
         optimiser.rates = rates.filter(|(rate, _)| *rate != 1.0).map(|(rate, path)| (path, rate)).collect();
-        let conditions = Conditions::of(data);
+        let conditions = Conditions::of(data, ranks);
         let (mut state, mut best) = (State { conditions: conditions.clone(), ..State::default() }, None);
         if from == Origin::Checkpoint {
             let warn = |error: TaskError| observer.hear(&Event::Warning(format!("{error}; using an older one")));
@@ -142,10 +158,9 @@ impl<'a, T: Task> Run<'a, T> {
             state.conditions = conditions;
         }
         let snapshots = match watch {
-            Watch::Off => None,
-            Watch::On => Some(Snapshots::of(folder.path(), state.step)?),
+            Watch::On if ranks.is_first() => Some(Snapshots::of(folder.path(), state.step)?),
+            Watch::On | Watch::Off => None,
         };
-        let journal = Journal::open(folder.file(METRICS), state.metrics_bytes)?;
         let plan = task.plan(&parts.train, state.epoch);
         if plan.is_empty() {
             return Err(TaskError::input("training data", "at least one example", "none"));
@@ -162,13 +177,21 @@ impl<'a, T: Task> Run<'a, T> {
             state,
             plan,
             checkpoints,
-            journal,
+            journal: None,
             snapshots,
+            ranks: ranks.clone(),
         };
         run.steps = run.total();
         if run.state.step > run.steps {
             let problem = format!("{} steps have been made already; --steps must be at least that", run.state.step);
             return Err(TaskError::folder(folder.path(), problem));
+        }
+        if !ranks.is_alone() {
+            let state = run.optimiser.state();
+            agreement::check_weights(ranks, run.state.step, &weights::stored(run.model()), state.1)?;
+        }
+        if ranks.is_first() {
+            run.journal = Some(Journal::open(folder.file(METRICS), run.state.metrics_bytes)?);
         }
         Ok(run)
     }
@@ -206,11 +229,8 @@ impl<'a, T: Task> Run<'a, T> {
                 self.save_when_due()?;
                 continue;
             }
-            let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            let end = match stop.is_asked() {
-                true => Some(End::Stopped),
-                false => (self.state.step > first && is_late()).then_some(End::OutOfTime),
-            };
+            let is_late = self.state.step > first && deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let end = agreement::end(&self.ranks, stop.is_asked(), is_late)?;
             if let Some(end) = end {
                 self.save()?;
                 return self.end(end);
@@ -265,18 +285,21 @@ impl<'a, T: Task> Run<'a, T> {
         let step = self.state.step + 1;
         let rate = self.config.rate(step, self.steps);
         let pass = Pass::training(self.seed).with_precision(self.config.precision).at("step", step as usize);
-        let mut sum = StepGradients::default();
+        let ranks = self.ranks.clone();
+        let mut sum = BatchSum::new(self.task, &self.parts.train, &ranks, self.model());
+        let mut is_asked = false;
         for part in 0..self.config.accumulate {
-            if part > 0 && stop.is_asked() {
+            if part > 0 && is_asked {
                 self.state = before.expect("there are several batches");
                 self.plan = self.task.plan(&self.parts.train, self.state.epoch);
                 return Ok(false);
             }
             let batch = self.next_batch();
-            self.add_gradients(&mut sum, &batch, &pass.at("batch", part))?;
+            let model = self.model.as_ref().expect("put back after each step");
+            is_asked = sum.add(&batch, model, &mut self.state.memory, &pass.at("batch", part), stop)?;
         }
-        let (loss, tokens) = (sum.loss, sum.tokens);
-        let gradients = sum.into_gradients().expect("at least one batch");
+        let Passed { means, gradients } = sum.into_sum().expect("at least one batch");
+        let (loss, tokens) = (means.loss, means.tokens);
         self.optimiser.options = options(self.config, rate);
         let model = self.model.take().expect("put back after each step");
         let (model, norm) = self.optimiser.step_with(model, gradients)?;
@@ -289,21 +312,6 @@ impl<'a, T: Task> Run<'a, T> {
         self.state.seconds += start.elapsed().as_secs_f64();
         observer.hear(&Event::Step { step, loss: loss as f32, rate, tokens });
         Ok(true)
-    }
-
-    /// Adds the gradients of a batch, divided among the threads.
-    fn add_gradients(&mut self, sum: &mut StepGradients, batch: &[usize], pass: &Pass) -> Result<(), TaskError> {
-        let (task, train) = (self.task, &self.parts.train);
-        let model = self.model.as_ref().expect("put back after each step");
-        if parts() == 1 || !task.is_divisible() {
-            let loss = task.loss(train, batch, model, &mut self.state.memory, pass)?;
-            sum.add_batch(loss, model);
-            return Ok(());
-        }
-        let pieces = batch.chunks(batch.len().div_ceil(parts()).max(1)).collect();
-        sum.add_parts(model, pieces, |part, examples, model| {
-            task.loss(train, examples, model, &mut Value::Null, &pass.at("share", part))
-        })
     }
 
     /// Counts steps without finite gradients; returns an error after too many in a row.
@@ -323,8 +331,24 @@ impl<'a, T: Task> Run<'a, T> {
         }
     }
 
-    /// Scores the dev split. Returns `false` if the run is asked to stop meanwhile; the evaluation is then still due on resuming.
+    /// Scores the dev split on rank 0. Returns `false` if the run is asked to stop meanwhile; the evaluation is then still due on
+    /// resuming.
     fn evaluate(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
+        let own = match self.ranks.is_first() {
+            true => Some((self.score(observer, stop)?, self.state.stale)),
+            false => None,
+        };
+        if self.ranks.is_alone() {
+            return Ok(own.is_some_and(|(is_scored, _)| is_scored));
+        }
+        let (is_scored, stale) = agreement::of_first(&self.ranks, own.as_ref())?;
+        if is_scored {
+            (self.state.evaluation_due, self.state.stale) = (false, stale);
+        }
+        Ok(is_scored)
+    }
+
+    fn score(&mut self, observer: &mut dyn Observer, stop: &Stop) -> Result<bool, TaskError> {
         let limit = self.config.evaluate_examples;
         let limit = (limit > 0).then_some(limit);
         let model = self.model().valid();
@@ -351,7 +375,7 @@ impl<'a, T: Task> Run<'a, T> {
         let mut line = self.line("dev", loss);
         line["metrics"] = json!(evaluation.scores);
         line["best"] = json!(best);
-        self.journal.write(&line)?;
+        self.write(&line)?;
         let main = evaluation.main;
         observer.hear(&Event::Evaluated { step, loss, scores: evaluation.scores, main, best });
         Ok(true)
@@ -387,7 +411,13 @@ impl<'a, T: Task> Run<'a, T> {
     /// Writes a point of the loss curve: the mean training loss since the previous point.
     fn add_point(&mut self) -> Result<(), TaskError> {
         let loss = self.state.since_point.take_mean();
-        self.journal.write(&self.line("train", loss))
+        let line = self.line("train", loss);
+        self.write(&line)
+    }
+
+    /// Writes a line of the metrics, on rank 0.
+    fn write(&mut self, line: &Value) -> Result<(), TaskError> {
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.write(line))
     }
 
     /// Returns the keys that every line of the metrics has; `loss` is the mean training loss since the last line of this split.
@@ -411,10 +441,12 @@ impl<'a, T: Task> Run<'a, T> {
         if is_due { self.save() } else { Ok(()) }
     }
 
+    /// Writes a checkpoint, on rank 0.
     fn save(&mut self) -> Result<(), TaskError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
         let (steps, moments) = self.optimiser.state();
         self.state.optimiser_steps = steps;
-        self.state.metrics_bytes = self.journal.sync()?;
+        self.state.metrics_bytes = journal.sync()?;
         let model = self.model.as_ref().expect("put back after each step");
         let best = self.best.as_ref().map(weights::stored);
         let snapshot = Snapshot { state: &self.state, weights: weights::stored(model), best, moments };

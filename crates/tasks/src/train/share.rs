@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use regard_kernels::PartGuard;
 
 /// The largest number of parts of a batch: each part holds gradients of all parameters. Further threads help.
-const MOST_PARTS: usize = 8;
+pub(super) const MOST_PARTS: usize = 8;
 
 /// Returns the number of parts that a batch is cut into in the current pool.
 pub fn parts() -> usize {
@@ -26,10 +26,15 @@ pub fn parts() -> usize {
 /// Panics if there are more inputs than parts, or if `work` panics.
 pub(crate) fn share<P: Send, R: Send>(inputs: Vec<P>, work: impl Fn(usize, P) -> R + Sync) -> Vec<R> {
     assert!(inputs.len() <= parts(), "{} inputs for {} parts", inputs.len(), parts());
-    if inputs.len() < 2 {
-        return inputs.into_iter().map(|input| work(0, input)).collect();
-    }
     let running = Arc::new(AtomicUsize::new(inputs.len()));
+    if inputs.len() < 2 {
+        // Marked as a part all the same: another process may have the other parts of the batch.
+        let alone = |input| {
+            let _part = PartGuard::begin(&running);
+            work(0, input)
+        };
+        return inputs.into_iter().map(alone).collect();
+    }
     let places: Vec<_> = inputs.into_iter().map(|input| (Mutex::new(Some(input)), Mutex::new(None))).collect();
     rayon::broadcast(|thread| {
         let Some((input, result)) = places.get(thread.index()) else { return };
@@ -99,7 +104,7 @@ mod tests {
             })
         });
         assert_eq!(crowded, [true, true]);
-        assert_eq!(with(2, || share(vec![()], |_, ()| (is_crowded(), team_threads()))), [(false, 2)]);
+        assert_eq!(with(2, || share(vec![()], |_, ()| (is_crowded(), team_threads()))), [(false, 1)]);
         assert_eq!(with(2, || (is_crowded(), team_threads())), (false, 2));
     }
 

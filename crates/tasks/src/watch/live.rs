@@ -46,7 +46,7 @@ impl<'a> Live<'a> {
                 progress.tokens_per_second = self.tokens as f64 / seconds;
                 progress.seconds_left = Some(progress.steps.saturating_sub(*step) as f64 * seconds / made);
             }
-            Event::Scored { .. } => progress.doing = Some("scoring".to_string()),
+            Event::Progress { what, .. } => progress.doing = Some(what.to_string()),
             Event::Doing(what) => progress.doing = Some(what.clone()),
             Event::Evaluated { .. } | Event::Note(_) | Event::Warning(_) => {}
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use regard_figures::{Axis, ColourScale, Figure, Heatmap, LineStyle, Lines, Series, ValueRange, number};
+use regard_system::Ranks;
 use serde_json::json;
 
 use super::{Shown, csv, optional};
@@ -30,14 +31,16 @@ const ALL: [Varied; 5] = [
     Varied { name: "c", of: |point| point.c, count: |sweep| sweep.c.len() },
 ];
 
-/// Runs a sweep and shows it. Returns `None` if it was stopped; the journal then has the finished runs.
+/// Runs a sweep, whose runs the ranks share out, and shows it. Returns `None` if it was stopped; the journal then has the finished
+/// runs.
 pub fn show(
     sweep: &Sweep,
     journal: Option<&Path>,
+    ranks: &Ranks,
     stop: &(dyn Fn() -> bool + Sync),
     progress: &(dyn Fn(Done) + Sync),
 ) -> Result<Option<Shown>, TheoryError> {
-    let Some(points) = sweep.go(journal, stop, progress)? else { return Ok(None) };
+    let Some(points) = sweep.go(journal, ranks, stop, progress)? else { return Ok(None) };
     Ok(Some(Shown {
         text: text(sweep, &points),
         json: json!({ "settings": sweep.settings, "points": with_theory(sweep, &points) }),
