@@ -78,10 +78,8 @@ mod tests {
     #[test]
     fn every_file_of_the_folder_is_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
-        let mut found: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut found: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         found.sort();
         let mut embedded: Vec<&str> = EMBEDDED.iter().map(|file| file.name).collect();
         embedded.sort_unstable();
@@ -96,6 +94,9 @@ mod tests {
         for wrong in ["<style", " style=", " onclick=", "javascript:", "http://", "https://"] {
             assert!(!page.contains(wrong), "{wrong}");
         }
-        assert!(page.matches("<script").count() == page.matches("<script type=\"module\" src=\"/page/").count(), "{page}");
+        assert!(
+            page.matches("<script").count() == page.matches("<script type=\"module\" src=\"/page/").count(),
+            "{page}"
+        );
     }
 }

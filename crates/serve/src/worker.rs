@@ -147,16 +147,15 @@ impl Loop {
                 let whole = self.model.predict(&inputs, pass)?;
                 let changed = match changes {
                     Some(changes) => {
-                        let changed = self.changed(Some(changes), pass, |pass| Ok(self.model.predict(&inputs, pass)?));
+                        let changed =
+                            self.changed(Some(changes), pass, |pass| Ok(self.model.predict(&inputs, pass)?));
                         changed?.into_iter().map(Some).collect()
                     }
                     None => inputs.iter().map(|_| None).collect::<Vec<_>>(),
                 };
                 Ok(whole.into_iter().zip(changed).map(|(whole, changed)| both(whole, changed)).collect())
             }
-            Work::Look(look) => {
-                Ok(vec![self.changed(look.changes.as_ref(), pass, |pass| self.look(look, pass))])
-            }
+            Work::Look(look) => Ok(vec![self.changed(look.changes.as_ref(), pass, |pass| self.look(look, pass))]),
             Work::Generate(text) => {
                 let prompt = Prompt { input: text.input.clone(), seed: text.seed };
                 let mut piece = |_: usize, piece: &str| text.send(Ok(Drawn::piece(piece)));

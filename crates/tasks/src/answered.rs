@@ -176,9 +176,11 @@ mod tests {
         let (score, found) = costs(model.as_ref(), &given, Mode::Uniform, &Means::default(), &pass).unwrap();
         let whole = predicted(model.as_ref(), &given, &pass).unwrap();
         let mean = |found: &Prediction| {
-            let sure = found.more["probabilities"].as_array().unwrap().iter().zip(found.more["tags"].as_array().unwrap());
+            let sure =
+                found.more["probabilities"].as_array().unwrap().iter().zip(found.more["tags"].as_array().unwrap());
             let same = sure.zip(whole.more["tags"].as_array().unwrap()).filter(|((_, own), tag)| own == tag);
-            same.map(|((sure, _), _)| sure.as_f64().unwrap()).sum::<f64>() / whole.more["tags"].as_array().unwrap().len() as f64
+            same.map(|((sure, _), _)| sure.as_f64().unwrap()).sum::<f64>()
+                / whole.more["tags"].as_array().unwrap().len() as f64
         };
         assert_eq!(score.value, mean(&whole));
         assert_eq!(found.len(), model.inventory().heads().count());

@@ -260,9 +260,8 @@ impl Look {
     pub fn measured(&self, site: Option<Site>) -> Measured {
         let (pattern, mass) = self.pattern();
         // A pooling query has no position, and neither channels nor nodes are in an order.
-        let is_ordered = |site: &Site| {
-            !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels | AttentionKind::Edges)
-        };
+        let is_ordered =
+            |site: &Site| !matches!(site.kind, AttentionKind::Pooling | AttentionKind::Channels | AttentionKind::Edges);
         let distance = site.as_ref().is_none_or(is_ordered).then(|| self.distance());
         Measured { entropy: self.entropy(), distance, pattern, mass }
     }

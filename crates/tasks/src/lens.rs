@@ -154,7 +154,10 @@ mod tests {
                     assert_eq!(guesses[0].id as usize, best, "layer {depth}, token {at}");
                     for guess in guesses {
                         let wanted = wanted[guess.id as usize].exp();
-                        assert!((guess.probability - wanted).abs() < 1e-5, "layer {depth}, token {at}: {guess:?} {wanted}");
+                        assert!(
+                            (guess.probability - wanted).abs() < 1e-5,
+                            "layer {depth}, token {at}: {guess:?} {wanted}"
+                        );
                     }
                     assert!(guesses[0].probability >= guesses[2].probability && guesses.len() == 3);
                 }

@@ -218,35 +218,35 @@ fn train<T: Task>(
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Finished, TaskError> {
-        let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
-        observer.hear(&Event::Doing("reading the data".to_string()));
-        let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
-            Origin::Scratch => begin::<T>(request)?,
-            Origin::Checkpoint => resume::<T>(request)?,
-        };
-        if from == Origin::Scratch {
-            description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
-        }
-        parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
-        if from == Origin::Scratch {
-            model = task.warm(model)?;
-            description.counted = counted(&task, &model);
-        }
-        let run = Run::new(
-            &task,
-            &parts,
-            model,
-            Place { folder: &folder, checkpoints, data: &data, from, force: request.force, watch: request.watch },
-            observer,
-        )?;
-        // Metrics and report will be written anew; the files of the model stay valid until then.
-        description.files.remove(METRICS);
-        description.files.remove(REPORT);
-        // Scores from an earlier end belong to other weights.
-        (description.finished, description.scores, description.data) = (false, None, data.clone());
-        folder.describe(&description)?;
-        let trained = run.go(&folder, observer, stop, deadline)?;
-        finish(&task, &parts, trained, &folder, &mut description, observer, stop)
+    let deadline = request.minutes.map(|minutes| deadline(Instant::now(), minutes)).transpose()?;
+    observer.hear(&Event::Doing("reading the data".to_string()));
+    let Start { task, parts, mut model, folder, checkpoints, from, mut description, data } = match from {
+        Origin::Scratch => begin::<T>(request)?,
+        Origin::Checkpoint => resume::<T>(request)?,
+    };
+    if from == Origin::Scratch {
+        description.chosen.iter().for_each(|line| observer.hear(&Event::Note(line.clone())));
+    }
+    parts.notes.iter().for_each(|note| observer.hear(&Event::Note(note.clone())));
+    if from == Origin::Scratch {
+        model = task.warm(model)?;
+        description.counted = counted(&task, &model);
+    }
+    let run = Run::new(
+        &task,
+        &parts,
+        model,
+        Place { folder: &folder, checkpoints, data: &data, from, force: request.force, watch: request.watch },
+        observer,
+    )?;
+    // Metrics and report will be written anew; the files of the model stay valid until then.
+    description.files.remove(METRICS);
+    description.files.remove(REPORT);
+    // Scores from an earlier end belong to other weights.
+    (description.finished, description.scores, description.data) = (false, None, data.clone());
+    folder.describe(&description)?;
+    let trained = run.go(&folder, observer, stop, deadline)?;
+    finish(&task, &parts, trained, &folder, &mut description, observer, stop)
 }
 
 /// Resolves the configuration of a new run. Given data decide what the user has not set, unless `auto` is off.

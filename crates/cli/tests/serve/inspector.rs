@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 
 use serde_json::{Value, json};
 
-use crate::binary::{done, documents, path, regard, sets};
+use crate::binary::{documents, done, path, regard, sets};
 use crate::client::{Llama, golden, request, serve};
 
 fn number(value: &Value) -> f64 {
@@ -19,7 +19,8 @@ fn the_page_needs_no_token_and_loads_nothing_from_elsewhere() {
     assert_eq!(page.status, 200, "{}", page.text());
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
     let policy = page.header("content-security-policy").unwrap();
-    for part in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"] {
+    for part in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"]
+    {
         assert!(policy.contains(part), "{policy}");
     }
     assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
@@ -27,7 +28,10 @@ fn the_page_needs_no_token_and_loads_nothing_from_elsewhere() {
     // Every file that the page names is there, under the same policy.
     let text = page.text();
     let names: Vec<&str> = text.split('"').filter(|part| part.starts_with("/page/")).collect();
-    assert!(names.iter().any(|name| name.ends_with(".js")) && names.iter().any(|name| name.ends_with(".css")), "{text}");
+    assert!(
+        names.iter().any(|name| name.ends_with(".js")) && names.iter().any(|name| name.ends_with(".css")),
+        "{text}"
+    );
     for name in names {
         let file = served.get(name);
         assert_eq!((file.status, file.header("content-security-policy")), (200, Some(policy)), "{name}");
@@ -116,7 +120,10 @@ fn summaries_are_those_of_the_maps() {
     let found = served.done("/v1/attention", &json!({ "input": long, "summary": true }));
     assert!(found["tokens"].as_array().unwrap().len() > 32, "{}", found["tokens"]);
     for head in found["heads"].as_array().unwrap() {
-        assert_eq!((head["thumbnail"].as_array().unwrap().len(), head["thumbnail"][0].as_array().unwrap().len()), (32, 32));
+        assert_eq!(
+            (head["thumbnail"].as_array().unwrap().len(), head["thumbnail"][0].as_array().unwrap().len()),
+            (32, 32)
+        );
     }
 }
 
@@ -143,8 +150,12 @@ fn maps_can_be_cut_rolled_out_and_taken_as_files() {
     let n = all["tokens"].as_array().unwrap().len();
     let layer = |layer: usize| {
         let prefix = format!("{layer}.");
-        let heads: Vec<&Value> =
-            all["maps"].as_array().unwrap().iter().filter(|m| m["name"].as_str().unwrap().starts_with(&prefix)).collect();
+        let heads: Vec<&Value> = all["maps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|m| m["name"].as_str().unwrap().starts_with(&prefix))
+            .collect();
         let cell = |i: usize, j: usize| {
             let mean = heads.iter().map(|head| number(&head["rows"][i][j])).sum::<f64>() / heads.len() as f64;
             0.5 * mean + if i == j { 0.5 } else { 0.0 }
@@ -264,7 +275,9 @@ fn the_last_layer_of_the_lens_is_the_model_itself() {
     for layer in layers {
         for guesses in layer["positions"].as_array().unwrap() {
             let all: Vec<f64> = guesses.as_array().unwrap().iter().map(|guess| number(&guess["probability"])).collect();
-            assert!(all.len() == 4 && all.windows(2).all(|two| two[0] >= two[1]) && all.iter().sum::<f64>() <= 1.0 + 1e-9);
+            assert!(
+                all.len() == 4 && all.windows(2).all(|two| two[0] >= two[1]) && all.iter().sum::<f64>() <= 1.0 + 1e-9
+            );
         }
     }
     let changed = served.done("/v1/lens", &json!({ "model": "llama", "input": "w1 w2 w3", "top": 4, "without": "0" }));

@@ -104,7 +104,8 @@ fn a_run_can_be_watched_and_stopped_from_the_page() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("long run");
     let arguments = training(path(&folder), "1000000", &["--watch", "--set", "train.checkpoint_every=1000000"]);
-    let mut child = command(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let mut child = Training(child);
     let address = lines.find_map(|line| line.split_once("http://").map(|(_, rest)| rest.to_string())).unwrap();

@@ -212,9 +212,7 @@ pub fn mechanisms() -> Vec<Mechanism> {
                 real("temperature", Softmax::default().temperature, 0.05, 20.0),
             ],
             source: "crates/nn/src/temperature.rs",
-            show: |given| {
-                Softmax { scores: given.numbers("scores"), temperature: given.number("temperature") }.show()
-            },
+            show: |given| Softmax { scores: given.numbers("scores"), temperature: given.number("temperature") }.show(),
         },
         Mechanism {
             name: "scaling",
@@ -407,7 +405,8 @@ mod tests {
     fn every_mechanism_shows_something_and_names_its_source() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for mechanism in mechanisms() {
-            let shown = mechanism.show(&BTreeMap::new(), 1).unwrap_or_else(|error| panic!("{}: {error}", mechanism.name));
+            let shown =
+                mechanism.show(&BTreeMap::new(), 1).unwrap_or_else(|error| panic!("{}: {error}", mechanism.name));
             assert!(!shown.text.is_empty() && shown.json.is_object(), "{}", mechanism.name);
             assert!(shown.figure.to_svg().starts_with("<svg"), "{}", mechanism.name);
             assert!(root.join(mechanism.source).is_file(), "{}", mechanism.source);

@@ -52,7 +52,8 @@ impl Softmax {
 
     /// Computes the weights at each temperature, a row each.
     fn weights(&self, temperatures: &[f64]) -> Result<Matrix, ShowError> {
-        let scaled = Matrix::from_fn(temperatures.len(), self.scores.len(), |row, at| self.scores[at] / temperatures[row]);
+        let scaled =
+            Matrix::from_fn(temperatures.len(), self.scores.len(), |row, at| self.scores[at] / temperatures[row]);
         Ok(Matrix::of(softmax(scaled.tensor::<2>())?))
     }
 
@@ -72,9 +73,15 @@ impl Softmax {
     }
 
     fn text(&self, weights: &[f64], difference: f64) -> String {
-        let mut text = format!("softmax(s/t) at temperature t = {}\n\n  score    s/t      weight\n", number(self.temperature, 3));
+        let mut text =
+            format!("softmax(s/t) at temperature t = {}\n\n  score    s/t      weight\n", number(self.temperature, 3));
         for (score, weight) in self.scores.iter().zip(weights) {
-            text += &format!("{:>7} {:>8} {:>9}\n", fixed(*score, 2), fixed(score / self.temperature, 3), fixed(*weight, 4));
+            text += &format!(
+                "{:>7} {:>8} {:>9}\n",
+                fixed(*score, 2),
+                fixed(score / self.temperature, 3),
+                fixed(*weight, 4)
+            );
         }
         text + &format!(
             "\nEntropy of the weights: {} of at most ln {} = {}. The operation and the formula differ by at most {}.\n",
@@ -87,7 +94,8 @@ impl Softmax {
 
     fn figure(&self, weights: &[f64], temperatures: &[f64], curves: &Matrix) -> Result<Figure, FigureError> {
         let names: Vec<String> = self.scores.iter().map(|score| format!("score {}", number(*score, 3))).collect();
-        let bars = Bars::new(Axis::linear("weight"), names.iter().cloned()).series("weight", weights.iter().copied())?;
+        let bars =
+            Bars::new(Axis::linear("weight"), names.iter().cloned()).series("weight", weights.iter().copied())?;
         let mut lines = Lines::new(Axis::log("temperature"), Axis::linear("weight"));
         for (at, name) in names.iter().enumerate() {
             let points = temperatures.iter().enumerate().map(|(row, &t)| (t, curves.at(row, at)));

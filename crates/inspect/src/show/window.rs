@@ -61,7 +61,8 @@ impl Window {
         let init = Init::new(0, &device).enter("window");
         let mut layer: GaussianWindow = WindowConfig::new(1, 1).init(&init)?;
         let logs = [self.height, self.sharpness, self.speed].map(|value| value.ln() as f32);
-        layer.projection.bias = Some(Param::from_tensor(Tensor::from_data(TensorData::new(logs.to_vec(), [3]), &device)));
+        layer.projection.bias =
+            Some(Param::from_tensor(Tensor::from_data(TensorData::new(logs.to_vec(), [3]), &device)));
         let text = WindowText::new(Tensor::ones([1, count, 1], &device), None)?;
         let hidden = Tensor::zeros([1, self.steps, 1], &device);
         Ok(Matrix::of(layer.forward(hidden, None, &text, 0, &Pass::inference())?.weights))
@@ -79,7 +80,13 @@ impl Window {
             let row = weights.row(step);
             let best = (0..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best });
             let centre = self.speed * (step + 1) as f64;
-            text += &format!("{:>6} {:>6} {:>6} {:>7}\n", step + 1, fixed(centre, 2), characters[best], fixed(row[best], 3));
+            text += &format!(
+                "{:>6} {:>6} {:>6} {:>7}\n",
+                step + 1,
+                fixed(centre, 2),
+                characters[best],
+                fixed(row[best], 3)
+            );
         }
         text + &format!("\nThe layer and the formula differ by at most {}.\n", number(difference, 2))
     }

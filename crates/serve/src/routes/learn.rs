@@ -48,7 +48,8 @@ pub async fn show(call: Call, body: Incoming) -> Result<Response, ApiError> {
     let Shown { mechanism, seed, options } = call.read(body).await?;
     let Some(found) = mechanisms().into_iter().find(|known| known.name == mechanism) else {
         let names: Vec<&str> = mechanisms().iter().map(|known| known.name).collect();
-        let said = format!("no mechanism is called {}; there are {}", regard_data::excerpt(&mechanism), names.join(", "));
+        let said =
+            format!("no mechanism is called {}; there are {}", regard_data::excerpt(&mechanism), names.join(", "));
         return Err(ApiError::invalid("mechanism", said));
     };
     let document = computed(&call, move || {
@@ -102,7 +103,10 @@ impl Glass {
         let work = p * (spins * spins + (n * d) as u64);
         if work > MOST_WORK {
             let most = MOST_WORK / (spins * spins + (n * d) as u64);
-            return Err(ApiError::too_large("p", format!("expected at most {most} prompts with these d and n, got {p}")));
+            return Err(ApiError::too_large(
+                "p",
+                format!("expected at most {most} prompts with these d and n, got {p}"),
+            ));
         }
         Ok(())
     }

@@ -14,7 +14,8 @@ pub fn check(layers: &[(Site, usize)], tokens: usize) -> Result<(), ApiError> {
     if weights <= MOST_WEIGHTS {
         return Ok(());
     }
-    let said = format!("expected at most {MOST_WEIGHTS} weights, got {weights}; ask for fewer layers or a shorter input");
+    let said =
+        format!("expected at most {MOST_WEIGHTS} weights, got {weights}; ask for fewer layers or a shorter input");
     Err(ApiError::too_large("input", said))
 }
 
@@ -54,9 +55,8 @@ mod tests {
 
     #[test]
     fn long_inputs_take_more_passes() {
-        let layers: Vec<(Site, usize)> = (0..3)
-            .map(|layer| (Site { side: None, layer, kind: AttentionKind::SelfAttention }, 12))
-            .collect();
+        let layers: Vec<(Site, usize)> =
+            (0..3).map(|layer| (Site { side: None, layer, kind: AttentionKind::SelfAttention }, 12)).collect();
         let counts = |tokens| {
             let passes = of(&layers, tokens).unwrap();
             let heads = |wanted: &Wanted| {
