@@ -54,7 +54,6 @@ export function costPanel(root, app, onToggle) {
       cell.appendChild(element("span", "number", change(one.change)));
       const toggle = row.appendChild(element("td")).appendChild(element("button", "quiet", "off"));
       toggle.type = "button";
-      toggle.setAttribute("aria-label", "switch head " + one.name + " off or on");
       toggle.addEventListener("click", () => onToggle(one.name));
       return { name: one.name, toggle };
     });
@@ -67,8 +66,8 @@ export function costPanel(root, app, onToggle) {
   function mark(without) {
     marked = without;
     for (const row of rows) {
-      row.toggle.setAttribute("aria-pressed", without.has(row.name) ? "true" : "false");
-      row.toggle.textContent = without.has(row.name) ? "on again" : "switch off";
+      row.toggle.textContent = without.has(row.name) ? "switch on" : "switch off";
+      row.toggle.setAttribute("aria-label", row.toggle.textContent + " head " + row.name);
     }
   }
 

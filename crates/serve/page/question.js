@@ -144,9 +144,9 @@ export function open(root, app, state) {
     degrees.textContent = changes.temperature.toFixed(2);
     chips.textContent = "";
     for (const [name, mode] of changes.without) {
-      const chip = chips.appendChild(element("button", "chip", name + " = " + mode + "  ✕"));
+      const chip = chips.appendChild(element("button", "chip", name + " = " + mode + " ✕"));
       chip.type = "button";
-      chip.setAttribute("aria-label", "switch " + name + " on again");
+      chip.setAttribute("aria-label", name + " = " + mode + " ✕, switch on again");
       chip.addEventListener("click", () => toggle(name));
     }
     for (const button of grid.element.querySelectorAll("button")) {

@@ -7,6 +7,9 @@ function tokenStrip(root, name, className, on) {
   const holder = root.appendChild(element("div", "strip"));
   holder.appendChild(element("b", "", name));
   const list = holder.appendChild(element("div", className));
+  list.tabIndex = 0;
+  list.setAttribute("role", "group");
+  list.setAttribute("aria-label", name);
   let spans = [];
 
   function show(tokens) {
