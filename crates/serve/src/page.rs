@@ -29,16 +29,53 @@ macro_rules! files {
     };
 }
 
-/// All files. `index.html` is the page.
-const EMBEDDED: &[File] = files!["index.html", "inspector.js", "style.css"];
+/// All files of the folder. `index.html` is the page.
+const EMBEDDED: &[File] = files![
+    "api.js",
+    "compare.js",
+    "cost.js",
+    "curves.js",
+    "formula.js",
+    "gaze.js",
+    "graph.js",
+    "icon.svg",
+    "index.html",
+    "ink.js",
+    "inputs.js",
+    "learn.js",
+    "lens.js",
+    "lessons.js",
+    "look.js",
+    "main.js",
+    "options.js",
+    "pair.js",
+    "picture.js",
+    "prediction.js",
+    "question.js",
+    "runs.js",
+    "share.js",
+    "sound.js",
+    "source.js",
+    "state.js",
+    "status.js",
+    "style.css",
+    "watch.js",
+    "words.js",
+];
+
+/// Returns the content of a file: one of the folder, or one of the drawing of attention, which pages of `regard look` share.
+fn content(name: &str) -> Option<&'static [u8]> {
+    let own = EMBEDDED.iter().find(|file| file.name == name).map(|file| file.content);
+    own.or_else(|| regard_inspect::page_files().find(|(known, _)| *known == name).map(|(_, text)| text.as_bytes()))
+}
 
 /// Answers with a file by its name, such as `style.css`.
 pub fn file(name: &str) -> Result<Response, ApiError> {
-    let Some(file) = EMBEDDED.iter().find(|file| file.name == name) else {
+    let Some(content) = content(name) else {
         let said = format!("the page has no file {}", regard_data::excerpt(name));
         return Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_file", said));
     };
-    let mut answer = response(StatusCode::OK, content_type(name), file.content);
+    let mut answer = response(StatusCode::OK, content_type(name), content);
     let headers = [
         (CONTENT_SECURITY_POLICY, POLICY),
         // Another version of the program has other files under the same names.
@@ -84,7 +121,21 @@ mod tests {
         let mut embedded: Vec<&str> = EMBEDDED.iter().map(|file| file.name).collect();
         embedded.sort_unstable();
         assert_eq!(found, embedded);
-        assert!(EMBEDDED.iter().map(|file| file.content.len()).sum::<usize>() <= MOST_BYTES);
+        let shared: usize = regard_inspect::page_files().map(|(_, text)| text.len()).sum();
+        assert!(EMBEDDED.iter().map(|file| file.content.len()).sum::<usize>() + shared <= MOST_BYTES);
+    }
+
+    #[test]
+    fn every_module_that_is_imported_is_served() {
+        let texts = EMBEDDED.iter().filter(|file| file.name.ends_with(".js")).map(|file| (file.name, file.content));
+        let shared = regard_inspect::page_files().map(|(name, text)| (name, text.as_bytes()));
+        for (name, text) in texts.chain(shared) {
+            assert!(EMBEDDED.iter().filter(|file| file.name == name).count() <= 1, "{name} twice");
+            for part in String::from_utf8_lossy(text).split("from \"./").skip(1) {
+                let wanted = part.split('"').next().unwrap();
+                assert!(content(wanted).is_some(), "{name} imports {wanted}");
+            }
+        }
     }
 
     #[test]
