@@ -58,7 +58,7 @@ export function open(root, app, state) {
           editor.set(own.input);
         }
         const start = performance.now();
-        own.seen = await look({ model: own.model.name, input: own.input }, signal, arrived);
+        own.seen = await look(own.model, { input: own.input }, signal, arrived);
         own.seen.layers = own.seen.layers.filter((layer) => !layer.isRollout);
         facts.textContent = own.seen.tokens.length + " tokens, " + Math.round(performance.now() - start) + " ms";
       } catch (error) {

@@ -37,7 +37,10 @@ export function costPanel(root, app, onToggle) {
   function show(found, took) {
     holder.textContent = "";
     const said = mode.value === "zero" ? "set to zero" : mode.value === "mean" ? "replaced by its mean" : "attending uniformly";
-    holder.appendChild(element("p", "hint", "The " + found.score.what + " is " + percent(found.score.value) + ". With one head " + said + ", it changes by so many points (" + found.heads.length + " heads, " + (took / 1000).toFixed(1) + " s):"));
+    const isShare = found.score.what.includes("probability");
+    const written = isShare ? change : (value) => (value < 0 ? "−" : "+") + Math.abs(value).toPrecision(3);
+    const value = isShare ? percent(found.score.value) : found.score.value.toPrecision(4);
+    holder.appendChild(element("p", "hint", found.score.what + ": " + value + ". With one head " + said + ", it changes by so " + (isShare ? "many points" : "much") + " (" + found.heads.length + " heads, " + (took / 1000).toFixed(1) + " s):"));
     const table = holder.appendChild(element("table", "bars changes"));
     const head = table.appendChild(document.createElement("thead")).appendChild(document.createElement("tr"));
     for (const name of ["head", "change", ""]) head.appendChild(element("th", "", name)).scope = "col";
@@ -51,7 +54,7 @@ export function costPanel(root, app, onToggle) {
       bar.setAttribute("aria-hidden", "true");
       const filled = bar.appendChild(element("span", one.change < 0 ? "filled minus" : "filled plus"));
       filled.style.width = (50 * Math.abs(one.change)) / most + "%";
-      cell.appendChild(element("span", "number", change(one.change)));
+      cell.appendChild(element("span", "number", written(one.change)));
       const toggle = row.appendChild(element("td")).appendChild(element("button", "quiet", "off"));
       toggle.type = "button";
       toggle.addEventListener("click", () => onToggle(one.name));

@@ -1,4 +1,3 @@
-import { ask } from "./api.js";
 import { element } from "./elements.js";
 import { percent } from "./prediction.js";
 import { visible } from "./source.js";
@@ -6,16 +5,9 @@ import { visible } from "./source.js";
 // What each layer of a language model would predict if it were the last (logit lens).
 const MOST_COLUMNS = 60;
 
-export async function showLens(root, query, signal) {
+export function showLens(root, seen) {
   root.textContent = "";
-  let seen;
-  try {
-    seen = await ask("/v1/lens", { ...query, top: 5 }, signal);
-  } catch (error) {
-    // A model that has no lens says so; that is no failure.
-    if (error.status === 422 || error.status === 404 || error.status === 400) return;
-    throw error;
-  }
+  if (!seen) return;
   root.appendChild(element("h2", "", "What each layer would predict"));
   root.appendChild(element("p", "hint", "The final norm and the output layer, applied to the hidden state of each layer: the token that the model would write next at each position. Darker is more certain; point at a cell for the first five."));
   const holder = root.appendChild(element("div", "scroll"));

@@ -51,7 +51,7 @@ export function open(root, app, state) {
     wide.setAttribute("aria-busy", "true");
     const start = performance.now();
     try {
-      const seen = await look({ model: model.name, input, picture: model.input !== "text" || model.task === "write" }, signal, arrived);
+      const seen = await look(model, { input }, signal, arrived);
       showPrediction(answer, seen.prediction);
       const took = performance.now() - start;
       const heads = seen.layers.filter((one) => !one.isRollout).reduce((sum, one) => sum + one.heads.length, 0);
@@ -66,7 +66,7 @@ export function open(root, app, state) {
       showPatterns(find, seen.layers, view);
       wide.setAttribute("aria-busy", "false");
       window.requestAnimationFrame(() => performance.mark("drawn"));
-      if (model.can ? model.can.lens : model.task === "generate") showLens(lens, { model: model.name, input }, signal).catch(app.fail);
+      showLens(lens, seen.lens);
     } catch (error) {
       app.fail(error);
       wide.setAttribute("aria-busy", "false");

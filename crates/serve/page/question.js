@@ -21,6 +21,8 @@ const MODES = {
   self: "The head attends only to the query's own position.",
 };
 
+const NAMES = [["zero", "zero"], ["mean", "its mean"], ["uniform", "uniform attention"], ["self", "attention to itself"]];
+
 export function open(root, app, state) {
   const model = app.model();
   const side = root.appendChild(element("section", "side"));
@@ -30,7 +32,8 @@ export function open(root, app, state) {
   side.appendChild(element("h2", "", "What changes"));
   const words = model.input === "text" ? wordEditor(side.appendChild(element("div")), (text) => { changes.other = text; again(); }) : null;
   const modeChoice = choice(side.appendChild(element("div", "row")), "a head that is off gives");
-  fill(modeChoice, [["zero", "zero"], ["mean", "its mean"], ["uniform", "uniform attention"], ["self", "attention to itself"]], state.mode || "zero");
+  const allowed = new Set(model.layers.flatMap((layer) => layer.modes));
+  fill(modeChoice, NAMES.filter(([mode]) => allowed.has(mode)), state.mode || "zero");
   const meaning = side.appendChild(element("p", "hint"));
   const chips = side.appendChild(element("div", "patterns"));
   const positions = side.appendChild(element("label", "row check"));
@@ -90,7 +93,7 @@ export function open(root, app, state) {
     basic = new AbortController();
     input = given;
     try {
-      base = await look({ model: model.name, input }, basic.signal, arrived);
+      base = await look(model, { input }, basic.signal, arrived);
       nameLayers(base.layers, model);
       base.layers = base.layers.filter((layer) => !layer.isRollout);
       showPrediction(before, base.prediction);
@@ -117,13 +120,13 @@ export function open(root, app, state) {
     if (!base) return;
     waiting.abort();
     waiting = new AbortController();
-    const query = { model: model.name, input: changes.other ?? input };
+    const query = { input: changes.other ?? input };
     if (changes.without.size > 0) query.without = written();
     if (changes.temperature !== 1) query.temperature = changes.temperature;
     wide.setAttribute("aria-busy", "true");
     try {
       const isSame = changes.other === undefined && !query.without && !query.temperature;
-      changed = isSame ? base : await look(query, waiting.signal, arrived);
+      changed = isSame ? base : await look(model, query, waiting.signal, arrived);
       showPrediction(after, changed.prediction, base.prediction);
       sentence.textContent = isSame ? "Nothing is changed yet: switch a head off, replace a word or move the temperature." : sentenceOfChange(base.prediction, changed.prediction);
       pair.show(base.layers, changed.layers.filter((layer) => !layer.isRollout), true, [chosen.name]);

@@ -1,28 +1,63 @@
-import { ask } from "./api.js";
+import { Failure, ask } from "./api.js";
 import { MEAN, absent, measured } from "./weights.js";
 
 // Attention of the server: first a summary of all heads, then the parts of maps that come into sight.
 const WHOLE = 512 * 512;
 const TILE = 256;
 
-// Longest text, in characters, for which the rollout is asked for, too: it is whole, and grows with the square of the length.
-const LONGEST_ROLLOUT = 1200;
+// Longest text, in characters, for which what is sent whole is asked for: the rollout, and the predictions of all layers.
+const LONGEST_WHOLE = 1200;
 
-// Asks what a model sees in an input. `query` is `{model, input, without, temperature, picture}`. `onArrive` is called when weights
-// arrive later.
-export async function look(query, signal, onArrive) {
-  const { picture, ...plain } = query;
-  const first = { ...plain, summary: true };
-  if (picture) first.picture = true;
-  if (typeof query.input !== "string" || query.input.length <= LONGEST_ROLLOUT) first.rollout = true;
-  let answer;
-  try {
-    answer = await ask("/v1/attention", first, signal);
-  } catch (error) {
-    if (error.status !== 413 || !first.rollout) throw error;
-    answer = await ask("/v1/attention", { ...first, rollout: undefined }, signal);
+// Asks what a model sees in an input. `query` is `{input, without, temperature}`. `onArrive` is called when weights arrive later.
+export async function look(model, query, signal, onArrive) {
+  const plain = { model: model.name, ...query };
+  if (!hasAttention(model)) {
+    const { temperature, ...known } = plain;
+    return predict(known, signal);
   }
-  return { ...answer, layers: layersOf(answer, (part) => ask("/v1/attention", { ...plain, ...part }, signal), onArrive) };
+  const isShort = typeof query.input !== "string" || query.input.length <= LONGEST_WHOLE;
+  const first = { ...plain, summary: true };
+  if (model.input !== "text" || model.task === "write") first.picture = true;
+  const lens = hasLens(model) && isShort ? ask("/v1/lens", { ...plain, top: 5 }, signal).catch(noLens) : null;
+  const answer = await summary(isShort ? { ...first, rollout: true } : first, signal);
+  const layers = layersOf(answer, (part) => ask("/v1/attention", { ...plain, ...part }, signal), onArrive);
+  const found = { ...answer, layers, lens: await lens };
+  if (found.lens) {
+    // What the last layer predicts after the last token is what the model writes next.
+    const last = found.lens.layers[found.lens.layers.length - 1].positions;
+    found.prediction = { ...found.prediction, next: last[last.length - 1] };
+  }
+  return found;
+}
+
+async function summary(request, signal) {
+  try {
+    return await ask("/v1/attention", request, signal);
+  } catch (error) {
+    if (error.status !== 413 || !request.rollout) throw error;
+    return ask("/v1/attention", { ...request, rollout: undefined }, signal);
+  }
+}
+
+function hasAttention(model) {
+  return model.can.attention || model.input !== "text";
+}
+
+function hasLens(model) {
+  return model.can.lens;
+}
+
+// A model may have no lens for this input; that is no failure of the view.
+function noLens(error) {
+  if (error.status === 422 || error.status === 400 || error.status === 413) return null;
+  throw error;
+}
+
+// The answer of a model without attention.
+async function predict({ input, ...query }, signal) {
+  const { results } = await ask("/v1/predict", { ...query, inputs: [input] }, signal);
+  if (results[0].error) throw new Failure(results[0].error.message, 422, results[0].error.code);
+  return { tokens: [], layers: [], prediction: results[0].without || results[0] };
 }
 
 // Splits the name of a head into its layer and its number.

@@ -62,7 +62,7 @@ export function open(root, app, state) {
     try {
       const found = await ask("/v1/runs", undefined, waiting.signal);
       if (isClosed) return;
-      runs = found.runs;
+      runs = found;
       if (!runs.some((run) => run.name === chosen)) chosen = (runs.find((run) => run.state === "running") || runs[0] || {}).name || "";
       table.show(runs, chosen, others);
       one.hidden = chosen === "";
@@ -83,19 +83,19 @@ export function open(root, app, state) {
     const known = records.get(run) || [];
     const since = known.length > 0 ? known[known.length - 1].step : 0;
     const found = await ask("/v1/runs/" + encodeURIComponent(run) + "?since=" + since, undefined, waiting.signal);
-    records.set(run, known.concat(found.records.filter((record) => record.step > since || known.length === 0)));
+    records.set(run, known.concat(found.curves));
   }
 
   function showRun(run) {
     name.textContent = run.name;
-    const rate = run.rate ? short(run.rate) + " steps/s" : "";
+    const rate = run.rate ? short(run.rate) + " tokens/s" : "";
     const left = run.state === "running" && Number.isFinite(run.seconds_left) ? duration(run.seconds_left) + " left" : "";
     facts.textContent = [run.state, "step " + run.step + (run.steps ? " of " + run.steps : ""), rate, left].filter((part) => part).join(" · ");
     progress.max = run.steps || 1;
     progress.value = run.step || 0;
     progress.hidden = !run.steps;
     progress.setAttribute("aria-label", "steps of " + run.name);
-    stop.hidden = run.state !== "running";
+    stop.hidden = !run.watched;
     drawAll([chosen, ...others.filter((other) => other !== chosen)]);
   }
 

@@ -13,4 +13,5 @@ mod models;
 mod quality;
 mod question;
 mod runs;
+mod screenshots;
 mod sharing;

@@ -31,7 +31,7 @@ fn a_training_is_watched_and_stopped() {
     browser.open(&address);
     browser.wait("document.querySelector('.run h2')?.textContent === 'new'");
     browser.wait("document.querySelectorAll('.curves polyline').length > 1");
-    browser.wait("document.querySelector('.run .hint').textContent.includes('steps/s')");
+    browser.wait("document.querySelector('.run .hint').textContent.includes('tokens/s')");
     // The table of all runs, by another server.
     stage.open("#watch?run=new");
     browser.wait("document.querySelectorAll('.runs tbody tr').length === 2");
