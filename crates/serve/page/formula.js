@@ -35,6 +35,10 @@ export const power = (base, above) => make("msup", row(base), row(above));
 export function formula(...lines) {
   const holder = document.createElement("div");
   holder.className = "formula";
+  // A formula that is wider than the window scrolls, by keys too.
+  holder.tabIndex = 0;
+  holder.setAttribute("role", "group");
+  holder.setAttribute("aria-label", "formula");
   for (const line of lines) {
     const math = make("math", Array.isArray(line) ? row(...line) : row(line));
     math.setAttribute("display", "block");

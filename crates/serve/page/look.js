@@ -40,6 +40,7 @@ export function open(root, app, state) {
   const view = attentionView(holder, { change: (chosen) => app.write(keysOf(chosen)), point: picture.mark });
   let waiting = new AbortController();
   let given;
+  let example = {};
   let first = chosenIn(state);
 
   async function show(input) {
@@ -52,10 +53,11 @@ export function open(root, app, state) {
     const start = performance.now();
     try {
       const seen = await look(model, { input }, signal, arrived);
+      if (signal.aborted) return;
       showPrediction(answer, seen.prediction);
       const took = performance.now() - start;
       const heads = seen.layers.filter((one) => !one.isRollout).reduce((sum, one) => sum + one.heads.length, 0);
-      facts.textContent = counted(seen.tokens.length, "token") + ", " + counted(heads, "head") + ", " + Math.round(took) + " ms";
+      facts.textContent = counted(seen.tokens.length, "token") + ", " + counted(heads, "head") + ", " + Math.round(took) + " ms" + (input === example.input && example.expected ? ". The data say: " + example.expected : "");
       nameLayers(seen.layers, model);
       holder.hidden = seen.layers.length === 0;
       if (seen.layers.length > 0) {
@@ -69,7 +71,7 @@ export function open(root, app, state) {
       showLens(lens, seen.lens);
     } catch (error) {
       app.fail(error);
-      wide.setAttribute("aria-busy", "false");
+      if (!signal.aborted) wide.setAttribute("aria-busy", "false");
     }
   }
 
@@ -82,7 +84,10 @@ export function open(root, app, state) {
   async function begin() {
     let input = unpackInput(state.input);
     try {
-      if (input === undefined) input = (await ask("/v1/example?model=" + encodeURIComponent(model.name))).input;
+      if (input === undefined) {
+        example = await ask("/v1/example?model=" + encodeURIComponent(model.name));
+        input = example.input;
+      }
     } catch (error) {
       return app.fail(error);
     }

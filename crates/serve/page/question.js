@@ -123,17 +123,19 @@ export function open(root, app, state) {
     const query = { input: changes.other ?? input };
     if (changes.without.size > 0) query.without = written();
     if (changes.temperature !== 1) query.temperature = changes.temperature;
+    const signal = waiting.signal;
     wide.setAttribute("aria-busy", "true");
     try {
       const isSame = changes.other === undefined && !query.without && !query.temperature;
-      changed = isSame ? base : await look(model, query, waiting.signal, arrived);
+      changed = isSame ? base : await look(model, query, signal, arrived);
+      if (signal.aborted) return;
       showPrediction(after, changed.prediction, base.prediction);
       sentence.textContent = isSame ? "Nothing is changed yet: switch a head off, replace a word or move the temperature." : sentenceOfChange(base.prediction, changed.prediction);
       pair.show(base.layers, changed.layers.filter((layer) => !layer.isRollout), true, [chosen.name]);
     } catch (error) {
       app.fail(error);
     }
-    wide.setAttribute("aria-busy", "false");
+    if (!signal.aborted) wide.setAttribute("aria-busy", "false");
   }
 
   function showChanges() {
@@ -223,7 +225,9 @@ export function open(root, app, state) {
   return {
     exports: () => {
       const query = { model: model.name, input: changes.other ?? input };
-      return changes.without.size > 0 ? { ...query, without: written() } : query;
+      if (changes.without.size > 0) query.without = written();
+      if (changes.temperature !== 1) query.temperature = changes.temperature;
+      return query;
     },
     close: () => {
       basic.abort();

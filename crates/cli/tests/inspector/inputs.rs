@@ -19,7 +19,7 @@ const IMAGE: [&str; 6] = [
 
 #[test]
 fn a_dropped_picture_is_answered() {
-    let folder = trained("image", "2", &IMAGE);
+    let folder = trained("image", "image", "2", &IMAGE);
     let Some(stage) = Stage::set(&[&format!("pictures={folder}")]) else { return };
     let browser = &stage.browser;
     stage.open("");
@@ -44,7 +44,7 @@ fn a_dropped_picture_is_answered() {
 #[test]
 fn a_dropped_sound_is_answered() {
     let settings = ["auto=off", "model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16"];
-    let folder = trained("speech", "2", &settings);
+    let folder = trained("speech", "speech", "2", &settings);
     let Some(stage) = Stage::set(&[&format!("sounds={folder}")]) else { return };
     let browser = &stage.browser;
     stage.open("");
@@ -63,7 +63,7 @@ fn a_dropped_sound_is_answered() {
 #[test]
 fn a_clicked_node_is_answered() {
     let settings = ["model.d_model=16", "model.n_heads=2"];
-    let folder = trained("graph", "5", &settings);
+    let folder = trained("graph", "graph", "5", &settings);
     let Some(stage) = Stage::set(&[&format!("papers={folder}")]) else { return };
     let browser = &stage.browser;
     stage.open("");
@@ -81,7 +81,7 @@ fn a_clicked_node_is_answered() {
 fn a_word_is_written_by_hand() {
     let settings =
         ["model.d_model=16", "train.batch_examples=8", "train.evaluate_every=5", "train.evaluate_examples=4"];
-    let folder = trained("write", "3", &settings);
+    let folder = trained("write", "write", "3", &settings);
     let Some(stage) = Stage::set(&[&format!("pen={folder}")]) else { return };
     let browser = &stage.browser;
     stage.open("");

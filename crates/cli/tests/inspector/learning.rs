@@ -37,6 +37,6 @@ fn sliders_of_the_spin_glass_change_its_ground_state() {
     let asked = json!({ "d": 8, "n": 16, "p": 1000, "lambda": 0.01, "seed": 1 });
     let wanted = stage.served.done("/v1/icl", &asked)["solution"]["test_error"].as_f64().unwrap();
     let shown: f64 = browser.text(".verdict").rsplit(' ').next().unwrap().parse().unwrap();
-    assert!((shown - wanted).abs() <= 0.005 * wanted, "{shown}, {wanted}");
+    assert!((shown - wanted).abs() <= 0.006 * wanted, "{shown}, {wanted}");
     browser.is_calm();
 }

@@ -1,6 +1,6 @@
 //! The view of an input: an example that is answered at once, typed text, maps with the numbers of the model, lines, patterns.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::binary::{document, done, regard};
 use crate::client::golden;
@@ -45,7 +45,7 @@ fn maps_have_the_numbers_of_dump() {
         browser.click(&format!(".overview button[data-name='{layer}.{head}']"));
         browser.wait("!document.querySelector('.map').hidden");
         // By keys: each cell of the first row, then one further down.
-        browser.keys(".map", &format!("{RIGHT}"));
+        browser.keys(".map", RIGHT);
         for _ in 0..2 {
             browser.keys(".map", RIGHT);
         }
@@ -98,11 +98,23 @@ fn lines_rollout_and_patterns_are_shown_and_the_address_keeps_them() {
     browser.is_calm();
 }
 
+/// A language model of six layers that reads long texts; a step of training is enough to look into it.
+fn six_layers() -> String {
+    let settings = [
+        "auto=off",
+        "model.n_layers=6",
+        "model.d_model=48",
+        "model.n_heads=6",
+        "model.d_ff=64",
+        "data.block=2048",
+        "train.batch_tokens=2048",
+    ];
+    trained("six-layers", "generate", "1", &settings)
+}
+
 #[test]
 fn six_layers_are_seen_within_a_second_of_the_answer() {
-    let settings = ["auto=off", "model.n_layers=6", "model.d_model=48", "model.n_heads=6", "model.d_ff=64"];
-    let folder = trained("generate", "1", &settings);
-    let Some(stage) = Stage::set(&[&format!("gpt={folder}")]) else { return };
+    let Some(stage) = Stage::set(&[&format!("gpt={}", six_layers())]) else { return };
     let browser = &stage.browser;
     stage.open("");
     browser.wait("performance.getEntriesByName('drawn').length > 0");
@@ -113,37 +125,36 @@ fn six_layers_are_seen_within_a_second_of_the_answer() {
     println!("first view {took} ms after the answer");
     assert!(took.as_f64().unwrap() < 1000.0, "{took}");
     assert_eq!(browser.run("return document.querySelectorAll('.overview button[data-name^=\"5.\"]').length"), 6);
-    // A language model says what it would write next, in every layer.
+    // A language model says what it would write next, in every layer and at the end.
     browser.wait("document.querySelectorAll('.lens tbody tr').length >= 6");
+    browser.wait("document.querySelectorAll('.prediction .bars tbody tr').length > 2");
     browser.is_calm();
 }
 
 #[test]
 fn two_thousand_tokens_stay_usable() {
-    let settings = ["auto=off", "model.n_layers=6", "model.d_model=48", "model.n_heads=6", "model.d_ff=64"];
-    let folder = trained("generate", "1", &settings);
-    let Some(stage) = Stage::set(&[&format!("gpt={folder}")]) else { return };
+    let Some(stage) = Stage::set(&[&format!("gpt={}", six_layers())]) else { return };
     let browser = &stage.browser;
-    // A model of characters with rotary or sinusoidal positions reads texts longer than those it was trained on, if it allows them.
+    stage.open("");
     let text = "the cat ".repeat(250);
-    let asked = stage.served.post("/v1/attention", &json!({ "input": text, "summary": true }));
-    if asked.status != 200 {
-        println!("a text of {} characters: {}", text.len(), asked.text());
-        return;
-    }
-    stage.open("#look?head=0.0");
     browser.run(&format!(
         "const area = document.querySelector('textarea'); area.value = {text:?};
          area.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'Enter', bubbles: true, cancelable: true }}));"
     ));
     browser.wait("document.querySelectorAll('.looking span').length === 2000");
     stage.settled();
-    browser.keys(".map", &DOWN.repeat(40));
-    browser.wait("/: [0-9.]+$/.test(document.querySelector('.said').textContent)");
+    browser.click(".overview button[data-name='1.0']");
+    // A cell far from the first part: its weight is fetched when it comes into sight.
+    browser.keys(".map", &DOWN.repeat(300));
+    browser.wait("/ [(]300[)] → .*: [0-9.]+$/.test(document.querySelector('.said').textContent)");
+    let (row, column, weight) = pointed(&browser.text(".said"));
+    let asked = json!({ "input": text, "layers": ["1.0"], "rows": [row, row + 1] });
+    let wanted = stage.served.done("/v1/attention", &asked)["maps"][0]["rows"][0][column].as_f64().unwrap();
+    assert!((weight - wanted).abs() < 6e-5, "{weight}, the server has {wanted}");
     let nodes = browser.run("return document.querySelectorAll('*').length");
-    assert!(nodes.as_u64().unwrap() < 10_000, "{nodes} elements");
-    let wide: Value =
+    assert!(nodes.as_u64().unwrap() < 6_000, "{nodes} elements");
+    let pixels =
         browser.run("const canvas = document.querySelector('.map canvas'); return canvas.width * canvas.height");
-    assert!(wide.as_u64().unwrap() < 4_000_000, "the canvas holds only what is visible: {wide} pixels");
+    assert!(pixels.as_u64().unwrap() < 4_000_000, "the canvas holds only what is visible: {pixels} pixels");
     browser.is_calm();
 }

@@ -1,9 +1,8 @@
 //! Small models that the tests of the page serve, each trained once.
 
-use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::binary::{SMALL, done, pairs, path, regard, sets_beside};
+use crate::binary::{SMALL, done, path, regard, sets};
 use crate::browser::Browser;
 use crate::client::{Served, serve};
 
@@ -42,35 +41,21 @@ impl Stage {
     }
 }
 
-/// Trains a model of a task in a few steps, once for all tests, and returns its folder.
-pub fn trained(task: &'static str, steps: &str, more: &[&str]) -> String {
+/// Trains a model of a task in a few steps, once for all tests that give it this name, and returns its folder.
+pub fn trained(name: &str, task: &str, steps: &str, settings: &[&str]) -> String {
     static FOLDERS: OnceLock<tempfile::TempDir> = OnceLock::new();
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let place = FOLDERS.get_or_init(|| tempfile::tempdir().unwrap()).path();
-    let folder = place.join(task);
+    let folder = place.join(name);
     if !folder.exists() {
-        let out = path(&folder).to_string();
-        let data = data(task, place);
-        let arguments = [
-            &["train", task, "--steps", steps, "--out", &out][..],
-            &data.iter().map(String::as_str).collect::<Vec<_>>(),
-            &sets_beside(more, more),
-        ];
-        done(&regard(&arguments.concat()));
+        let arguments = ["train", task, "--steps", steps, "--out", path(&folder)];
+        done(&regard(&[&arguments[..], &sets(settings)].concat()));
     }
     path(&folder).to_string()
 }
 
-/// Data of a task, where the built-in are too large for a test.
-fn data(task: &str, place: &Path) -> Vec<String> {
-    match task {
-        "translate" => vec!["--data".to_string(), pairs(place)],
-        _ => Vec::new(),
-    }
-}
-
 /// A tagger of the built-in sentences, good enough to have opinions.
 pub fn tagger() -> String {
-    trained("tag", "60", &SMALL)
+    trained("tagger", "tag", "60", &SMALL)
 }

@@ -1,12 +1,22 @@
 //! Trainings: a table of runs, live curves, maps over the steps, and a run that is stopped from the page.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use serde_json::json;
 
 use crate::binary::{Ended, SMALL, command, done, path, regard, sets, wait_until};
 use crate::models::Stage;
+
+/// A training process that is killed when it is dropped.
+struct Training(Child);
+
+impl Drop for Training {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 #[test]
 fn a_training_is_watched_and_stopped() {
@@ -24,6 +34,7 @@ fn a_training_is_watched_and_stopped() {
         let (_, rest) = line.split_once("http://")?;
         Some(format!("http://{}", rest.split_whitespace().next()?.trim_end_matches([',', ';', ')'])))
     });
+    let mut child = Training(child);
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     let address = address.expect("train --watch prints an address");
 
@@ -46,8 +57,8 @@ fn a_training_is_watched_and_stopped() {
     browser.wait("document.querySelectorAll('.overview button').length > 1");
     browser.wait("location.hash.includes('step=')");
     browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'Stop and save').click()");
-    wait_until("end of the training", || child.try_wait().unwrap().is_some());
-    let status = child.wait().unwrap();
+    wait_until("end of the training", || child.0.try_wait().unwrap().is_some());
+    let status = child.0.wait().unwrap();
     assert_eq!(status.code(), Some(130), "stopped as by Ctrl-C");
     browser.wait("document.querySelector('.runs tbody tr.chosen .state').textContent !== 'running'");
     // It was saved: it goes on.
