@@ -21,7 +21,7 @@ export function inkPicture(root, on) {
   const count = controls.appendChild(element("output", "number"));
   const context = canvas.getContext("2d");
   let points = [];
-  let window_ = null;
+  let gaze = null;
   let timer = 0;
 
   function show(seen) {
@@ -29,7 +29,7 @@ export function inkPicture(root, on) {
     const strokes = seen.prediction && seen.prediction.strokes;
     if (!strokes || strokes.length === 0) return false;
     points = strokes.flatMap((stroke, index) => stroke.map((point, at) => ({ x: point[0], y: point[1], isFirst: at === 0, index })));
-    window_ = null;
+    gaze = null;
     slider.max = points.length;
     canvas.setAttribute("aria-label", "Handwriting of " + seen.prediction.output);
     const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -40,7 +40,7 @@ export function inkPicture(root, on) {
   }
 
   function mark(layer, head, map) {
-    window_ = { layer, map };
+    gaze = { layer, map };
     draw();
   }
 
@@ -102,8 +102,8 @@ export function inkPicture(root, on) {
 
   // Shades the characters of the text by the window at a point.
   function shade(point) {
-    if (!window_) return;
-    const { layer, map } = window_;
+    if (!gaze) return;
+    const { layer, map } = gaze;
     if (text.childElementCount !== layer.keys.length) {
       text.textContent = "";
       for (const key of layer.keys) text.appendChild(element("span", "", key));

@@ -83,8 +83,8 @@ export function pairPanel(root, names, onChoose) {
     }
     const { heads, maps, between } = shown;
     const value = (map) => (at < map.height && column < map.width ? map.values[at * map.width + column] : NaN);
-    const [row_, key] = [heads[1].layer.queries[at], heads[1].layer.keys[column]];
-    line.textContent = "“" + row_ + "” → “" + key + "”: " + said(value(maps[0])) + ", then " + said(value(maps[1])) + ", difference " + said(value(between));
+    const [query, key] = [heads[1].layer.queries[at], heads[1].layer.keys[column]];
+    line.textContent = "“" + query + "” → “" + key + "”: " + said(value(maps[0])) + ", then " + said(value(maps[1])) + ", difference " + said(value(between));
   }
 
   function choose(name) {

@@ -30,7 +30,7 @@ export function picturePanel(root, model, on) {
       // As an image the drawing can neither run scripts nor fetch anything.
       address = URL.createObjectURL(new Blob([seen.picture], { type: "image/svg+xml" }));
       image.src = address;
-      image.alt = "The input with the answer: " + seen.prediction.output;
+      image.alt = "The input" + (seen.prediction ? " with the answer: " + seen.prediction.output : "");
       drawn.open = !part;
     }
     holder.hidden = isThere === false && drawn.hidden;

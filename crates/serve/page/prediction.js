@@ -16,7 +16,10 @@ export function change(value) {
 // Shows a prediction. With `before`, each probability has its change in percentage points.
 export function showPrediction(root, prediction, before, when = "before") {
   root.textContent = "";
-  if (!prediction) return;
+  if (!prediction) {
+    root.appendChild(element("p", "hint", "This model gives no answer of its own."));
+    return;
+  }
   root.appendChild(element("p", "output", prediction.output));
   const all = prediction.probabilities;
   if (Array.isArray(prediction.tags) && Array.isArray(all)) showTags(root, prediction, before);
@@ -95,6 +98,7 @@ function showTags(root, prediction, before) {
 
 // Says how much an intervention changed a prediction, in one sentence.
 export function sentenceOfChange(before, after) {
+  if (!before || !after) return "This model gives no answer of its own; the maps show what changes.";
   const was = scoreOf(before, before);
   const is = scoreOf(after, before);
   const isSame = before.output === after.output;

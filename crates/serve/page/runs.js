@@ -25,10 +25,13 @@ export function runTable(root, on) {
   let shown = new Set();
 
   function columns() {
-    const scores = keysOf(runs.map((run) => run.scores || {})).map((key) => [key, (run) => (run.scores || {})[key], "score"]);
-    const settings = keysOf(runs.map((run) => run.settings || {})).map((key) => {
-      const values = new Set(runs.map((run) => JSON.stringify((run.settings || {})[key])));
-      return [key, (run) => (run.settings || {})[key], values.size > 1 ? "setting differs" : "setting"];
+    const scores = keysOf(runs.map((run) => run.scores)).map((key) => [key, (run) => run.scores[key], "score"]);
+    // Settings are compared among runs of one task: those of other tasks have other keys.
+    const own = runs.find((run) => run.name === chosen);
+    const alike = runs.filter((run) => !own || run.task === own.task);
+    const settings = keysOf(alike.map((run) => run.settings)).map((key) => {
+      const values = new Set(alike.map((run) => JSON.stringify(run.settings[key])));
+      return [key, (run) => run.settings[key], values.size > 1 ? "setting differs" : "setting"];
     });
     return [...FIXED, ...scores, ...settings.filter((column) => all.checked || column[2] !== "setting")];
   }

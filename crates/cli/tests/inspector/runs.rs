@@ -59,7 +59,7 @@ fn a_training_is_watched_and_stopped() {
     browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'Stop and save').click()");
     wait_until("end of the training", || child.0.try_wait().unwrap().is_some());
     let status = child.0.wait().unwrap();
-    assert_eq!(status.code(), Some(130), "stopped as by Ctrl-C");
+    assert!(status.success(), "{status}");
     browser.wait("document.querySelector('.runs tbody tr.chosen .state').textContent !== 'running'");
     // It was saved: it goes on.
     let resumed = ["train", "tag", "--resume", "--out", path(&new), "--minutes", "0.01"];
