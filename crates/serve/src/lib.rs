@@ -21,6 +21,7 @@ mod rows;
 mod runs;
 mod server;
 mod summary;
+mod views;
 mod worker;
 
 pub use limits::Limits;

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue};
+use regard_inspect::page_files;
 
 use crate::body::{Response, response};
 use crate::error::ApiError;
@@ -66,7 +67,7 @@ const EMBEDDED: &[File] = files![
 /// Returns the content of a file: one of the folder, or one of the drawing of attention, which pages of `regard look` share.
 fn content(name: &str) -> Option<&'static [u8]> {
     let own = EMBEDDED.iter().find(|file| file.name == name).map(|file| file.content);
-    own.or_else(|| regard_inspect::page_files().find(|(known, _)| *known == name).map(|(_, text)| text.as_bytes()))
+    own.or_else(|| page_files().find(|(known, _)| *known == name).map(|(_, text)| text.as_bytes()))
 }
 
 /// Answers with a file by its name, such as `style.css`.
@@ -121,14 +122,14 @@ mod tests {
         let mut embedded: Vec<&str> = EMBEDDED.iter().map(|file| file.name).collect();
         embedded.sort_unstable();
         assert_eq!(found, embedded);
-        let shared: usize = regard_inspect::page_files().map(|(_, text)| text.len()).sum();
+        let shared: usize = page_files().map(|(_, text)| text.len()).sum();
         assert!(EMBEDDED.iter().map(|file| file.content.len()).sum::<usize>() + shared <= MOST_BYTES);
     }
 
     #[test]
     fn every_module_that_is_imported_is_served() {
         let texts = EMBEDDED.iter().filter(|file| file.name.ends_with(".js")).map(|file| (file.name, file.content));
-        let shared = regard_inspect::page_files().map(|(name, text)| (name, text.as_bytes()));
+        let shared = page_files().map(|(name, text)| (name, text.as_bytes()));
         for (name, text) in texts.chain(shared) {
             assert!(EMBEDDED.iter().filter(|file| file.name == name).count() <= 1, "{name} twice");
             for part in String::from_utf8_lossy(text).split("from \"./").skip(1) {

@@ -72,6 +72,7 @@ pub struct Changes {
 }
 
 /// What of an input's attention is asked for.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Look {
     /// The input.
     pub given: Given,
@@ -91,7 +92,7 @@ pub enum Answer {
     /// A prediction, and the one without some parts of the model.
     Prediction(Prediction, Option<Prediction>),
     /// Attention maps, and the prediction if the model gives one.
-    Looked(Box<Looked>, Option<Prediction>),
+    Looked(Arc<Looked>, Option<Prediction>),
     /// Summaries of attention maps, and the prediction if the model gives one.
     Summary(Box<Summary>, Option<Prediction>),
     /// The text is complete.

@@ -17,6 +17,8 @@ use crate::error::ApiError;
 const MOST_RUNS: usize = 500;
 /// Largest number of bytes of metrics that are read for curves.
 const MOST_METRICS: u64 = 16_000_000;
+/// Largest number of measurements that a client gets at once.
+const MOST_RECORDS: usize = 2_000;
 /// Number of bytes at the end of the metrics in which the last scores stand.
 const LAST_METRICS: u64 = 64_000;
 
@@ -152,10 +154,14 @@ impl Run {
         })
     }
 
-    /// Returns the measurements after a step, in order.
-    pub fn curves(&self, since: u64) -> Vec<Value> {
+    /// Returns the measurements after a step, in order. Of very many, some are left out evenly.
+    pub fn records(&self, since: u64) -> Vec<Value> {
         let all = lines(&self.path.join(METRICS), MOST_METRICS).into_iter();
-        all.filter(|line| line["step"].as_u64().is_some_and(|step| step > since)).collect()
+        let all: Vec<Value> = all.filter(|line| line["step"].as_u64().is_some_and(|step| step > since)).collect();
+        let every = all.len().div_ceil(MOST_RECORDS).max(1);
+        let last = all.len().saturating_sub(1);
+        let kept = all.into_iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
+        kept.map(|(_, line)| line).collect()
     }
 
     /// Returns the progress of the run, while it goes on.

@@ -7,10 +7,11 @@ use std::thread;
 use regard_nn::{Ablation, Means, Mode, Pass};
 use regard_tasks::answered::costs;
 use regard_tasks::input::Given;
-use regard_tasks::lens::lens;
+use regard_tasks::lens::{lens, next_tokens};
 use regard_tasks::task::{Prediction, Prompt, Sample};
 use regard_tasks::writer::Drawn;
 use regard_tasks::{Examples, Opened, TaskError};
+use serde_json::json;
 
 use crate::error::WorkError;
 use crate::limits::Limits;
@@ -18,6 +19,10 @@ use crate::metrics::ModelMetrics;
 use crate::queue::{Answer, Changes, Item, Look, Queue, Together, Work};
 use crate::rows::Rows;
 use crate::summary::Summary;
+use crate::views::Views;
+
+/// Number of most probable next tokens that a language model lists for an input.
+const NEXT_TOKENS: usize = 10;
 
 /// A model that is being served.
 pub struct Worker {
@@ -50,6 +55,7 @@ impl Worker {
             limits: *limits,
             means: OnceLock::new(),
             example: OnceLock::new(),
+            views: Views::default(),
         };
         thread::Builder::new().name(format!("model {name}")).spawn(move || pool.install(|| running.run()))?;
         Ok(Self { model, queue, dimensions })
@@ -86,6 +92,8 @@ struct Loop {
     means: OnceLock<Means>,
     /// Input that shows what the model does.
     example: OnceLock<Sample>,
+    /// Maps of the last inputs.
+    views: Views,
 }
 
 impl Loop {
@@ -144,11 +152,10 @@ impl Loop {
             }
             Work::Predict(_, changes) => {
                 let inputs: Vec<Given> = batch.iter().filter_map(|item| item.work.given().cloned()).collect();
-                let whole = self.model.predict(&inputs, pass)?;
+                let whole = self.predict(&inputs, pass)?;
                 let changed = match changes {
                     Some(changes) => {
-                        let changed =
-                            self.changed(Some(changes), pass, |pass| Ok(self.model.predict(&inputs, pass)?));
+                        let changed = self.changed(Some(changes), pass, |pass| self.predict(&inputs, pass));
                         changed?.into_iter().map(Some).collect()
                     }
                     None => inputs.iter().map(|_| None).collect::<Vec<_>>(),
@@ -176,6 +183,19 @@ impl Loop {
         }
     }
 
+    /// Predicts the answers to inputs. A language model also lists the most probable next tokens.
+    fn predict(&self, inputs: &[Given], pass: &Pass) -> Result<Vec<Result<Prediction, TaskError>>, WorkError> {
+        let mut found = self.model.predict(inputs, pass)?;
+        if let Some(writer) = self.model.writer() {
+            for (given, prediction) in inputs.iter().zip(&mut found) {
+                let (Ok(prediction), Ok(text)) = (prediction, given.text()) else { continue };
+                let next = next_tokens(writer.as_ref(), text, NEXT_TOKENS, pass)?;
+                prediction.more.insert("next".to_string(), json!(next));
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns the example of the model, which is chosen once: it may come from the model's data.
     fn example(&self) -> Result<Sample, WorkError> {
         if let Some(sample) = self.example.get() {
@@ -187,6 +207,9 @@ impl Loop {
 
     fn look(&self, look: &Look, pass: &Pass) -> Result<Answer, WorkError> {
         let Look { given, wanted, is_summary, .. } = look;
+        if let Some((looked, predicted)) = self.views.find(look) {
+            return Ok(Answer::Looked(looked, predicted));
+        }
         let mut summary = Summary::default();
         let mut maps = None;
         for wanted in wanted {
@@ -196,15 +219,18 @@ impl Loop {
                 maps = Some(looked);
                 break;
             }
-            let (view, picture) = looked.into_parts();
-            view.iter().for_each(|view| summary.add(view, self.model.inventory()));
-            summary.picture = summary.picture.or(picture);
+            looked.view().iter().for_each(|view| summary.add(view, self.model.inventory()));
+            summary.picture = summary.picture.or_else(|| looked.picture().cloned());
         }
         // Some checkpoints, such as encoders without a head, predict nothing.
-        let predicted = self.model.predict(std::slice::from_ref(given), pass);
+        let predicted = self.predict(std::slice::from_ref(given), pass);
         let predicted = predicted.ok().and_then(|mut found| found.pop()).and_then(Result::ok);
         Ok(match maps {
-            Some(maps) => Answer::Looked(Box::new(maps), predicted),
+            Some(maps) => {
+                let maps = Arc::new(maps);
+                self.views.keep(look, &maps, predicted.as_ref());
+                Answer::Looked(maps, predicted)
+            }
             None => Answer::Summary(Box::new(summary), predicted),
         })
     }

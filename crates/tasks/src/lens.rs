@@ -72,6 +72,12 @@ pub fn lens(writer: &dyn Writer, text: &str, top: usize, pass: &Pass) -> Result<
     Ok(Lens { tokens: ids.iter().map(|&id| writer.decode(&[id])).collect(), layers })
 }
 
+/// Computes the `top` most probable tokens after a text.
+pub fn next_tokens(writer: &dyn Writer, text: &str, top: usize, pass: &Pass) -> Result<Vec<Guess>, TaskError> {
+    let all = next(writer.network(), &read_tokens(writer, text)?, pass)?;
+    Ok(most_probable(writer, &all, top))
+}
+
 /// Returns the tokens of a text as the model reads them before it goes on; only the last ones, if it cannot look back on all.
 pub(crate) fn read_tokens(writer: &dyn Writer, text: &str) -> Result<Vec<u32>, TaskError> {
     let wish = Wish { max_len: Some(1), beams: Some(1), ..Wish::default() };
@@ -103,7 +109,11 @@ fn log_softmax(logits: &[f32]) -> Vec<f64> {
 
 /// Returns the most probable tokens.
 fn guesses(writer: &dyn Writer, logits: &[f32], top: usize) -> Vec<Guess> {
-    let all = log_softmax(logits);
+    most_probable(writer, &log_softmax(logits), top)
+}
+
+/// Returns the most probable tokens by their log-probabilities.
+fn most_probable(writer: &dyn Writer, all: &[f64], top: usize) -> Vec<Guess> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     let top = top.min(order.len());
     let descending = |a: &usize, b: &usize| all[*b].total_cmp(&all[*a]).then(a.cmp(b));
@@ -145,11 +155,7 @@ mod tests {
                 let mut cut = network.clone();
                 cut.stack.layers.truncate(depth);
                 for (at, guesses) in layer.positions.iter().enumerate() {
-                    let wanted = match depth {
-                        // Without any layer there is no pass through the stack; the norm stands alone.
-                        0 => continue,
-                        _ => next(&cut, &ids[..=at], &Pass::inference()).unwrap(),
-                    };
+                    let wanted = next(&cut, &ids[..=at], &Pass::inference()).unwrap();
                     let best = (0..wanted.len()).max_by(|&a, &b| wanted[a].total_cmp(&wanted[b])).unwrap();
                     assert_eq!(guesses[0].id as usize, best, "layer {depth}, token {at}");
                     for guess in guesses {

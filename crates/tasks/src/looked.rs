@@ -211,12 +211,19 @@ impl Looked {
         })
     }
 
-    /// Returns the maps and the picture, as far as there are any.
-    pub fn into_parts(self) -> (Option<AttentionView>, Option<Picture>) {
+    /// Returns the maps, if there are any.
+    pub fn view(&self) -> Option<&AttentionView> {
         match self {
-            Self::Attention(view) => (Some(view), None),
-            Self::Picture(picture) => (None, Some(picture)),
-            Self::Both(picture, view) => (Some(view), Some(picture)),
+            Self::Attention(view) | Self::Both(_, view) => Some(view),
+            Self::Picture(_) => None,
+        }
+    }
+
+    /// Returns the picture, if there is one.
+    pub fn picture(&self) -> Option<&Picture> {
+        match self {
+            Self::Picture(picture) | Self::Both(picture, _) => Some(picture),
+            Self::Attention(_) => None,
         }
     }
 }

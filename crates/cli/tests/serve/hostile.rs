@@ -9,8 +9,18 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Llama, golden, request, serve};
 
-const POSTS: [&str; 6] =
-    ["/v1/embeddings", "/v1/predict", "/v1/attention", "/v1/rerank", "/v1/completions", "/v1/chat/completions"];
+const POSTS: [&str; 10] = [
+    "/v1/embeddings",
+    "/v1/predict",
+    "/v1/attention",
+    "/v1/rerank",
+    "/v1/completions",
+    "/v1/chat/completions",
+    "/v1/cost",
+    "/v1/lens",
+    "/v1/show",
+    "/v1/icl",
+];
 
 /// Bodies that no route takes.
 fn bodies() -> Vec<Vec<u8>> {

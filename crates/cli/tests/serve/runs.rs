@@ -24,8 +24,8 @@ fn weights(folder: &Path) -> Vec<u8> {
 }
 
 fn run_of(served: &Served, name: &str) -> Value {
-    let rows = served.get("/v1/runs").json();
-    rows.as_array().unwrap().iter().find(|row| row["name"] == name).cloned().unwrap_or(Value::Null)
+    let found = served.get("/v1/runs").json();
+    found["runs"].as_array().unwrap().iter().find(|row| row["name"] == name).cloned().unwrap_or(Value::Null)
 }
 
 #[test]
@@ -45,17 +45,17 @@ fn a_watched_run_has_the_same_weights_and_leaves_its_maps() {
     assert_eq!(weights(&straight), weights(&resumed));
 
     let served = serve(&["--runs", path(place.path())]);
-    assert_eq!(served.get("/v1/runs").json().as_array().unwrap().len(), 4);
+    assert_eq!(served.get("/v1/runs").json()["runs"].as_array().unwrap().len(), 4);
     let row = run_of(&served, "watched");
     assert_eq!((&row["state"], &row["step"], &row["task"]), (&json!("finished"), &json!(60), &json!("classify")));
     assert_eq!(row["settings"]["model.d_model"], 16);
     assert!(row["scores"]["accuracy"].is_number() && row["watched"] == false, "{row}");
     let found = served.get("/v1/runs/watched").json();
-    let curves = found["curves"].as_array().unwrap();
+    let curves = found["records"].as_array().unwrap();
     assert!(curves.iter().any(|line| line["split"] == "dev") && curves.len() > 3, "{found}");
     let later = served.get("/v1/runs/watched?since=40").json();
-    assert!(later["curves"].as_array().unwrap().iter().all(|line| line["step"].as_u64() > Some(40)));
-    assert!(later["curves"].as_array().unwrap().len() < curves.len());
+    assert!(later["records"].as_array().unwrap().iter().all(|line| line["step"].as_u64() > Some(40)));
+    assert!(later["records"].as_array().unwrap().len() < curves.len());
     assert_eq!(served.get("/v1/runs/watched/maps").json()["steps"], json!([0, 20, 40, 60]));
     assert_eq!(served.get("/v1/runs/plain/maps").json()["steps"], json!([]));
     let [first, last] = [0, 60].map(|step| served.get(&format!("/v1/runs/watched/maps/{step}")).json());
@@ -74,7 +74,7 @@ fn a_watched_run_has_the_same_weights_and_leaves_its_maps() {
         "/v1/runs/..%2fplain",
         "/v1/runs/%2fetc%2fpasswd",
         "/v1/runs/watched%2fcheckpoints",
-        "/v1/runs/<script>",
+        "/v1/runs/%3Cscript%3E",
     ] {
         served.get(missing).is_error(404);
     }
@@ -120,7 +120,7 @@ fn a_run_can_be_watched_and_stopped_from_the_page() {
         Answer::read(stream).unwrap()
     };
     assert_eq!(ask("GET", "/?run=long%20run", b"").status, 200);
-    let row = || ask("GET", "/v1/runs", b"").json()[0].clone();
+    let row = || ask("GET", "/v1/runs", b"").json()["runs"][0].clone();
     wait_until("progress", || row()["step"].as_u64() > Some(20));
     let now = row();
     assert_eq!((&now["name"], &now["state"], &now["watched"]), (&json!("long run"), &json!("running"), &json!(true)));

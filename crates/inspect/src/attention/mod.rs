@@ -117,6 +117,11 @@ impl AttentionView {
         self
     }
 
+    /// Returns the number of weights of all maps.
+    pub fn weights(&self) -> usize {
+        self.groups.iter().map(|group| group.cells() * group.heads.len()).sum()
+    }
+
     /// Returns a self-contained page on which layer and head can be chosen and weights are shown under the pointer.
     pub fn to_html(&self) -> Result<String, InspectError> {
         let mut page = self.to_interactive()?;

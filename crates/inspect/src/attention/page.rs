@@ -50,7 +50,7 @@ static SCRIPT: LazyLock<String> = LazyLock::new(|| {
 impl AttentionView {
     /// Returns the maps as a part of a report.
     pub fn to_interactive(&self) -> Result<Interactive, InspectError> {
-        let weights = self.groups.iter().map(|group| group.cells() * group.heads.len()).sum();
+        let weights = self.weights();
         if weights > MOST_WEIGHTS {
             return Err(FigureError::TooLarge { what: "weights of a page", limit: MOST_WEIGHTS, got: weights }.into());
         }

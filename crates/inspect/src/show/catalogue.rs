@@ -52,6 +52,8 @@ pub struct Mechanism {
 pub struct Setting {
     /// Name of the option.
     pub name: &'static str,
+    /// What the option is, in a few words.
+    pub about: &'static str,
     /// What may be given.
     #[serde(flatten)]
     pub kind: Kind,
@@ -63,6 +65,7 @@ pub struct Setting {
 #[allow(missing_docs, reason = "a default and its limits")]
 pub enum Kind {
     /// A whole number.
+    #[serde(rename = "integer")]
     Whole { default: usize, least: usize, most: usize },
     /// A number.
     Number { default: f64, least: f64, most: f64 },
@@ -73,6 +76,7 @@ pub enum Kind {
     /// Words, separated by spaces.
     Words { default: String },
     /// One of some names.
+    #[serde(rename = "text")]
     Choice { default: &'static str, values: Vec<&'static str> },
 }
 
@@ -134,10 +138,26 @@ impl Kind {
                 Some(number) if within(number, *least, *most) => true,
                 _ => return wrong(format!("a number from {least} to {most}")),
             },
+            Self::Numbers { .. } if given.is_string() => {
+                let text = given.as_str().unwrap_or_default();
+                let all: Option<Vec<f64>> = text.split(',').map(|one| one.trim().parse().ok()).collect();
+                match all {
+                    Some(all) if text.len() <= LONGEST_TEXT => return self.checked(name, Some(&Value::from(all))),
+                    _ => return wrong("numbers, separated by commas".to_string()),
+                }
+            }
             Self::Numbers { least, most, .. } => given.as_array().is_some_and(|all| {
                 let is_number = |one: &Value| one.as_f64().is_some_and(|number| within(number, *least, *most));
                 all.len() <= MOST_NUMBERS && all.iter().all(is_number)
             }),
+            Self::Words { .. } if given.is_array() => {
+                let all: Option<Vec<&str>> = given.as_array().into_iter().flatten().map(Value::as_str).collect();
+                let text = all.unwrap_or_default().join(" ");
+                if text.is_empty() || text.chars().count() > LONGEST_TEXT {
+                    return wrong(format!("words of at most {LONGEST_TEXT} characters together"));
+                }
+                return Ok(Value::from(text));
+            }
             Self::Text { .. } | Self::Words { .. } => {
                 given.as_str().is_some_and(|text| text.chars().count() <= LONGEST_TEXT)
             }
@@ -164,24 +184,57 @@ impl Kind {
     }
 }
 
+/// Returns what an option is, in a few words.
+fn about(name: &str) -> &'static str {
+    match name {
+        "mask" => "which tokens a token may see",
+        "scores" => "scores of the keys",
+        "temperature" => "what the scores are divided by",
+        "largest" => "largest number of features",
+        "keys" => "number of keys",
+        "length" => "number of positions",
+        "left" => "keys before the query that its window covers",
+        "right" => "keys after the query that its window covers",
+        "kind" => "kind of positions",
+        "d_model" => "number of features of a token",
+        "n_heads" => "number of heads",
+        "shift" => "positions that the sinusoids are shifted by",
+        "tokens" => "number of tokens",
+        "d" => "number of features",
+        "text" => "text that the window reads",
+        "steps" => "number of steps",
+        "height" => "height of the window",
+        "sharpness" => "sharpness",
+        "speed" => "characters that the window moves in a step",
+        "draws" => "number of choices",
+        "size" => "side of the picture in pixels",
+        "kernel" => "side of the kernel: 1, 3 or 5",
+        "channels" => "number of channels",
+        "weights" => "origin of the weights",
+        "unit" => "unit whose numbers are printed",
+        "words" => "words of the example",
+        _ => "",
+    }
+}
+
 fn whole(name: &'static str, default: usize, least: usize, most: usize) -> Setting {
-    Setting { name, kind: Kind::Whole { default, least, most } }
+    Setting { name, about: about(name), kind: Kind::Whole { default, least, most } }
 }
 
 fn real(name: &'static str, default: f64, least: f64, most: f64) -> Setting {
-    Setting { name, kind: Kind::Number { default, least, most } }
+    Setting { name, about: about(name), kind: Kind::Number { default, least, most } }
 }
 
 fn reals(name: &'static str, default: Vec<f64>, least: f64, most: f64) -> Setting {
-    Setting { name, kind: Kind::Numbers { default, least, most } }
+    Setting { name, about: about(name), kind: Kind::Numbers { default, least, most } }
 }
 
 fn choice(name: &'static str, default: &'static str, values: Vec<&'static str>) -> Setting {
-    Setting { name, kind: Kind::Choice { default, values } }
+    Setting { name, about: about(name), kind: Kind::Choice { default, values } }
 }
 
 fn words(default: &[String]) -> Setting {
-    Setting { name: "words", kind: Kind::Words { default: default.join(" ") } }
+    Setting { name: "words", about: about("words"), kind: Kind::Words { default: default.join(" ") } }
 }
 
 /// Names of the kinds of positions, after a name for all of them together.
@@ -296,7 +349,7 @@ pub fn mechanisms() -> Vec<Mechanism> {
             about: "The Gaussian window of handwriting slides along a text.",
             formula: "φ(t, u) = α exp(−β (κ_t − u)²), κ_t = κ_{t−1} + v",
             options: vec![
-                Setting { name: "text", kind: Kind::Text { default: Window::default().text } },
+                Setting { name: "text", about: about("text"), kind: Kind::Text { default: Window::default().text } },
                 whole("steps", 48, 1, 200),
                 real("height", 1.0, 0.1, 10.0),
                 real("sharpness", 1.0, 0.05, 20.0),
@@ -410,6 +463,7 @@ mod tests {
             assert!(!shown.text.is_empty() && shown.json.is_object(), "{}", mechanism.name);
             assert!(shown.figure.to_svg().starts_with("<svg"), "{}", mechanism.name);
             assert!(root.join(mechanism.source).is_file(), "{}", mechanism.source);
+            assert!(mechanism.options.iter().all(|option| !option.about.is_empty()), "{}", mechanism.name);
         }
     }
 
@@ -442,7 +496,8 @@ mod tests {
             json!({ "temperature": "hot" }),
             json!({ "temperature": 1e9 }),
             json!({ "temperature": null }),
-            json!({ "scores": "1,2" }),
+            json!({ "scores": "1,x" }),
+            json!({ "scores": "1,1e999" }),
             json!({ "scores": [1, "a"] }),
             json!({ "scores": [[1]] }),
             json!({ "scores": vec![1; 1_000] }),
@@ -454,5 +509,7 @@ mod tests {
         }
         let found = softmax.show(&given(json!({ "scores": [3, 1], "temperature": 2 })), 0).unwrap();
         assert_eq!(found.json["scores"], json!([3.0, 1.0]));
+        let written = softmax.show(&given(json!({ "scores": "3, 1", "temperature": 2 })), 0).unwrap();
+        assert_eq!(written.json, found.json);
     }
 }

@@ -28,19 +28,19 @@ const BINS: usize = 40;
 /// Number of new prompts for the test error.
 const TESTS: u64 = 1_000;
 
+/// A mechanism with its options; unknown ones are refused by the mechanism.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Shown {
     mechanism: String,
     #[serde(default)]
     seed: u64,
-    #[serde(default)]
+    #[serde(flatten)]
     options: BTreeMap<String, Value>,
 }
 
 /// Lists the mechanisms with their options.
 pub fn list() -> Response {
-    json_response(StatusCode::OK, &mechanisms())
+    json_response(StatusCode::OK, &json!({ "mechanisms": mechanisms() }))
 }
 
 /// Shows a mechanism.
@@ -65,9 +65,9 @@ pub async fn show(call: Call, body: Incoming) -> Result<Response, ApiError> {
 fn refused(error: ShowError) -> ApiError {
     match error {
         ShowError::Config(error) | ShowError::Layer(NnError::Config(error)) => {
-            ApiError::invalid(format!("options.{}", error.field), error.to_string())
+            ApiError::invalid(error.field.clone(), error.to_string())
         }
-        other => ApiError::invalid("options", other.to_string()),
+        other => ApiError::invalid("mechanism", other.to_string()),
     }
 }
 
@@ -134,7 +134,8 @@ pub async fn icl(call: Call, body: Incoming) -> Result<Response, ApiError> {
         let solved = solve.show(&mut |_| {}).map_err(wrong)?;
         let spectrum = ShowSpectrum { task, p: vec![p], bins: BINS, seed }.show(&mut |_| {}).map_err(wrong)?;
         Ok(json!({
-            "solution": solved.json, "text": solved.text, "svg": solved.figure.to_svg(),
+            "test_error": solved.json["test_error"], "train_error": solved.json["train_error"],
+            "json": solved.json, "text": solved.text, "svg": solved.figure.to_svg(),
             "spectrum": spectrum.json, "spectrum_text": spectrum.text, "spectrum_svg": spectrum.figure.to_svg(),
         }))
     });

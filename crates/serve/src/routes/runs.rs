@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::{Method, StatusCode};
-use regard_tasks::watch::Snapshot;
-use serde::Deserialize;
+use regard_tasks::watch::{Progress, Snapshot};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::attention::maps::{self, Document};
@@ -18,6 +18,15 @@ use crate::runs::{Row, Run};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
+
+/// A run with its measurements.
+#[derive(Serialize)]
+struct Curves {
+    #[serde(flatten)]
+    row: Row,
+    progress: Option<Progress>,
+    records: Vec<Value>,
+}
 
 /// Answers a request for a path after `/v1/runs`.
 pub async fn answer(
@@ -83,7 +92,7 @@ async fn table(call: &Call) -> Result<Response, ApiError> {
         let runs = app.runs.iter().flat_map(|runs| runs.all());
         Ok(runs.filter_map(|run| run.row()).collect::<Vec<Row>>())
     });
-    Ok(json_response(StatusCode::OK, &rows.await?))
+    Ok(json_response(StatusCode::OK, &json!({ "runs": rows.await? })))
 }
 
 async fn curves(call: &Call, name: &str, since: u64) -> Result<Response, ApiError> {
@@ -91,7 +100,7 @@ async fn curves(call: &Call, name: &str, since: u64) -> Result<Response, ApiErro
     let found = call.blocking(move || {
         let missing = || ApiError::new(StatusCode::NOT_FOUND, "run_not_found", "the folder of the run cannot be read");
         let row = run.row().ok_or_else(missing)?;
-        Ok(json!({ "run": row, "progress": run.progress(), "curves": run.curves(since) }))
+        Ok(Curves { row, progress: run.progress(), records: run.records(since) })
     });
     Ok(json_response(StatusCode::OK, &found.await?))
 }
@@ -122,5 +131,5 @@ async fn stop(call: &Call, name: &str, body: Incoming) -> Result<Response, ApiEr
         run.watch().ask_to_stop().map_err(|error| WorkError::from(error).into())
     });
     asked.await?;
-    Ok(json_response(StatusCode::OK, &json!({ "name": name, "stopping": true })))
+    Ok(json_response(StatusCode::OK, &json!({ "name": name, "state": "stopping" })))
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use regard_inspect::AttentionView;
 use regard_nn::{Pass, Wanted};
 use serde_json::Value;
 
@@ -88,7 +87,7 @@ fn chosen<T: Task>(task: &T, parts: &Parts<T::Part>, model: &T::Model) -> Result
     let inputs = samples.filter_map(|sample| task.input(&sample.given).ok());
     for input in inputs.chain(task.telling(model).ok()) {
         let snapshot = seen(task, model, &input)?;
-        if weights(&snapshot.view) <= MOST_WEIGHTS {
+        if snapshot.view.weights() <= MOST_WEIGHTS {
             return Ok((task.given(&input), snapshot));
         }
     }
@@ -108,8 +107,4 @@ fn seen<T: Task>(task: &T, model: &T::Model, input: &T::Input) -> Result<Snapsho
     // Five digits are enough to look at, and take half the space.
     all.for_each(|weight| *weight = (*weight * 1e5).round() / 1e5);
     Ok(Snapshot { step: 0, view, picture, prediction })
-}
-
-fn weights(view: &AttentionView) -> usize {
-    view.groups.iter().map(|group| group.queries.len() * group.keys.len() * group.heads.len()).sum()
 }

@@ -7,7 +7,6 @@ use regard_nn::{AttentionKind, Inventory, Side, Site};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::error::ApiError;
 use crate::summary::{HeadSummary, name};
 
 /// A layer, or one head of it.
@@ -107,8 +106,9 @@ impl Rollout<'_> {
     }
 }
 
-/// Computes the rollout of each stack of self-attention: `rollout`, or `rollout.encoder` and `rollout.decoder`.
-pub fn rollouts(view: &AttentionView) -> Result<Vec<Rollout<'_>>, ApiError> {
+/// Computes the rollout of each stack that has one, of self-attention over the same tokens in all layers: `rollout`, or
+/// `rollout.encoder` and `rollout.decoder`.
+pub fn rollouts(view: &AttentionView) -> Vec<Rollout<'_>> {
     let tokens = view.groups.first().map(|group| &group.keys);
     let mut found = Vec::new();
     for side in [None, Some(Side::Encoder), Some(Side::Decoder)] {
@@ -121,11 +121,5 @@ pub fn rollouts(view: &AttentionView) -> Result<Vec<Rollout<'_>>, ApiError> {
         let own = &layers[0].keys;
         found.push(Rollout { name, tokens: own, is_input: Some(own) == tokens, rows });
     }
-    match found.is_empty() {
-        false => Ok(found),
-        true => {
-            let said = "this model has no rollout: that needs layers of self-attention over the same tokens";
-            Err(ApiError::invalid("rollout", said))
-        }
-    }
+    found
 }

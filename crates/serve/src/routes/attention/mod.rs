@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
-use regard_inspect::{InspectError, ViewFormat};
+use regard_inspect::{AttentionView, InspectError, ViewFormat};
 use regard_nn::{Inventory, Site, Wanted};
 use regard_tasks::task::{Looked, Picture, Prediction};
 use serde::Deserialize;
@@ -75,10 +75,17 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
         // The tokens of a model trained here are known when it reads them; none is shorter than a byte.
         true => passes::of(&kept, if worker.model.checkpoint().is_some() { tokens } else { bound(&given, tokens) })?,
         false => {
-            let limited = worker.model.checkpoint().is_some();
-            passes::check(&kept, if limited { tokens } else { 0 })?;
+            // A single head is computed alone.
+            let alone = matches!(chosen.as_deref(), Some([(_, Some(_))])) && !rollout;
+            let counted: Vec<_> = kept.iter().map(|&(site, heads)| (site, if alone { 1 } else { heads })).collect();
+            passes::check(&counted, if worker.model.checkpoint().is_some() { tokens } else { 0 })?;
             let layers = kept.iter().map(|(site, _)| *site).collect();
-            vec![Wanted { layers: Some(layers), ..Wanted::default() }]
+            // Of a single head nothing else is computed.
+            let heads = match chosen.as_deref() {
+                Some([(_, head)]) if !rollout => head.map(|head| vec![head]),
+                _ => None,
+            };
+            vec![Wanted { layers: Some(layers), heads, ..Wanted::default() }]
         }
     };
     let look = Look { given, wanted, changes, is_summary: summary && !rollout };
@@ -86,29 +93,29 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
     match call.one(&worker, Work::Look(Box::new(look)), tokens).await? {
         Answer::Looked(looked, predicted) => {
             if let Some(format) = format {
-                return file(&call, *looked, format).await;
+                return file(&call, looked, format).await;
             }
-            let (view, picture) = looked.into_parts();
-            if view.is_none() && !request.picture {
+            let (none, picture) = (AttentionView::default(), looked.picture());
+            if looked.view().is_none() && !request.picture {
                 return Err(WorkError::Unsupported("this model has no attention".to_string()).into());
             }
-            let view = view.unwrap_or_default();
-            let rolled = if rollout { maps::rollouts(&view)? } else { Vec::new() };
+            let view = looked.view().unwrap_or(&none);
+            let rolled = if rollout { maps::rollouts(view) } else { Vec::new() };
             let tokens: &[String] = view.groups.first().map_or(&[], |group| &group.keys);
             let mut all = Vec::new();
             let mut summaries = None;
             match summary {
                 true => {
                     let mut found = Summary::default();
-                    found.add(&view, inventory);
+                    found.add(view, inventory);
                     summaries = Some(found);
                 }
-                false => all = maps::of(&view, tokens, Some(inventory), chosen.as_deref(), &rows, &columns),
+                false => all = maps::of(view, tokens, Some(inventory), chosen.as_deref(), &rows, &columns),
             }
             all.extend(rolled.iter().map(|rollout| rollout.map(&rows, &columns)));
             let heads = summaries.as_ref().map(|found| summarised(found, chosen.as_deref()));
             let picture = picture.filter(|_| request.picture);
-            Ok(written(name, tokens, all, heads, picture.as_ref(), predicted.as_ref()))
+            Ok(written(name, tokens, all, heads, picture, predicted.as_ref()))
         }
         Answer::Summary(found, predicted) => {
             let picture = found.picture.as_ref().filter(|_| request.picture);
@@ -142,14 +149,8 @@ fn bound(given: &regard_tasks::input::Given, tokens: usize) -> usize {
 }
 
 /// Answers with the file that `regard look --out` writes.
-async fn file(call: &Call, looked: Looked, format: ViewFormat) -> Result<Response, ApiError> {
-    let weights = |looked: &Looked| match looked {
-        Looked::Attention(view) | Looked::Both(_, view) => {
-            view.groups.iter().map(|group| group.queries.len() * group.keys.len() * group.heads.len()).sum()
-        }
-        Looked::Picture(_) => 0,
-    };
-    let found = weights(&looked);
+async fn file(call: &Call, looked: Arc<Looked>, format: ViewFormat) -> Result<Response, ApiError> {
+    let found = looked.view().map_or(0, AttentionView::weights);
     if matches!(format, ViewFormat::Svg | ViewFormat::Png) && found > MOST_DRAWN {
         let said = format!("expected at most {MOST_DRAWN} weights to draw, got {found}; choose fewer layers");
         return Err(ApiError::too_large("format", said));
