@@ -79,7 +79,7 @@ pub fn next_tokens(writer: &dyn Writer, text: &str, top: usize, pass: &Pass) -> 
 }
 
 /// Returns the tokens of a text as the model reads them before it goes on; only the last ones, if it cannot look back on all.
-pub(crate) fn read_tokens(writer: &dyn Writer, text: &str) -> Result<Vec<u32>, TaskError> {
+pub fn read_tokens(writer: &dyn Writer, text: &str) -> Result<Vec<u32>, TaskError> {
     let wish = Wish { max_len: Some(1), beams: Some(1), ..Wish::default() };
     let tokens = writer.begin(&Beginning::Text(text.to_string()), &wish, 0)?.into_prompt();
     let first = writer.window().map_or(0, |window| tokens.len().saturating_sub(window));

@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use regard_nn::{Ablation, Temperature};
 use regard_tasks::Opened;
 use regard_tasks::input::{Given, InputKind};
+use regard_tasks::lens::read_tokens;
 use regard_tasks::task::Prediction;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -122,9 +123,13 @@ pub fn given(worker: &Worker, input: Value) -> Result<(Given, usize), ApiError> 
             return Err(refuse("something else than base64"));
         }
     }
-    let tokens = match (input.as_str(), worker.model.checkpoint()) {
+    let text = input.as_str().or_else(|| input.get(InputKind::Text.key())?.as_str());
+    let tokens = match (text, worker.model.checkpoint()) {
         (Some(text), Some(checkpoint)) => checkpoint.count_tokens(text).map_err(WorkError::from)?,
-        (Some(text), None) => text.len() / 4 + 1,
+        (Some(text), None) => match worker.model.writer() {
+            Some(writer) => read_tokens(writer.as_ref(), text).map_err(WorkError::from)?.len(),
+            None => text.len() / 4 + 1,
+        },
         // Pictures and sounds have the same size for a model, whatever their files have.
         (None, _) if matches!(kind, InputKind::Picture | InputKind::Sound) => 256,
         (None, _) => count(&input),

@@ -11,6 +11,8 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use regard_inspect::{AttentionView, InspectError, ViewFormat};
 use regard_nn::{Inventory, Site, Wanted};
+use regard_tasks::Opened;
+use regard_tasks::input::Given;
 use regard_tasks::task::{Looked, Picture, Prediction};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -68,17 +70,15 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
         |site: &Site| rollout || chosen.as_ref().is_none_or(|chosen| chosen.iter().any(|(known, _)| known == site));
     let kept: Vec<(Site, usize)> = inventory.layers.iter().copied().filter(|(site, _)| is_kept(site)).collect();
     if rollout && tokens > MOST_ROLLED {
-        let said = format!("expected at most {MOST_ROLLED} tokens for a rollout, got {tokens}");
-        return Err(ApiError::too_large("rollout", said));
+        return Err(too_long(tokens));
     }
     let wanted = match summary && !rollout {
-        // The tokens of a model trained here are known when it reads them; none is shorter than a byte.
-        true => passes::of(&kept, if worker.model.checkpoint().is_some() { tokens } else { bound(&given, tokens) })?,
+        true => passes::of(&kept, bound(worker.model.as_ref(), &given, tokens))?,
         false => {
             // A single head is computed alone.
             let alone = matches!(chosen.as_deref(), Some([(_, Some(_))])) && !rollout;
             let counted: Vec<_> = kept.iter().map(|&(site, heads)| (site, if alone { 1 } else { heads })).collect();
-            passes::check(&counted, if worker.model.checkpoint().is_some() { tokens } else { 0 })?;
+            passes::check(&counted, tokens)?;
             let layers = kept.iter().map(|(site, _)| *site).collect();
             // Of a single head nothing else is computed.
             let heads = match chosen.as_deref() {
@@ -89,41 +89,77 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
         }
     };
     let look = Look { given, wanted, changes, is_summary: summary && !rollout };
-    let name = entry.folder.name.as_str();
-    match call.one(&worker, Work::Look(Box::new(look)), tokens).await? {
-        Answer::Looked(looked, predicted) => {
-            if let Some(format) = format {
-                return file(&call, looked, format).await;
-            }
-            let (none, picture) = (AttentionView::default(), looked.picture());
-            if looked.view().is_none() && !request.picture {
-                return Err(WorkError::Unsupported("this model has no attention".to_string()).into());
-            }
-            let view = looked.view().unwrap_or(&none);
-            let rolled = if rollout { maps::rollouts(view) } else { Vec::new() };
-            let tokens: &[String] = view.groups.first().map_or(&[], |group| &group.keys);
-            let mut all = Vec::new();
-            let mut summaries = None;
-            match summary {
-                true => {
-                    let mut found = Summary::default();
-                    found.add(view, inventory);
-                    summaries = Some(found);
-                }
-                false => all = maps::of(view, tokens, Some(inventory), chosen.as_deref(), &rows, &columns),
-            }
-            all.extend(rolled.iter().map(|rollout| rollout.map(&rows, &columns)));
-            let heads = summaries.as_ref().map(|found| summarised(found, chosen.as_deref()));
-            let picture = picture.filter(|_| request.picture);
-            Ok(written(name, tokens, all, heads, picture, predicted.as_ref()))
-        }
+    let found = call.one(&worker, Work::Look(Box::new(look)), tokens).await?;
+    if let (Answer::Looked(looked, _), Some(format)) = (&found, format) {
+        return file(&call, Arc::clone(looked), format).await;
+    }
+    let name = entry.folder.name.clone();
+    let wish = Wish { chosen, rows, columns, summary, rollout, picture: request.picture };
+    // Large maps take a while to write.
+    call.blocking(move || match found {
+        Answer::Looked(looked, predicted) => wish.looked(&name, &looked, worker.model.inventory(), predicted.as_ref()),
         Answer::Summary(found, predicted) => {
-            let picture = found.picture.as_ref().filter(|_| request.picture);
-            let heads = Some(summarised(&found, chosen.as_deref()));
-            Ok(written(name, &found.tokens, Vec::new(), heads, picture, predicted.as_ref()))
+            let heads = Some(summarised(&found, wish.chosen.as_deref()));
+            let picture = found.picture.as_ref().filter(|_| wish.picture);
+            Ok(written(&name, &found.tokens, Vec::new(), heads, picture, predicted.as_ref()))
         }
         _ => Err(WorkError::Failed("no maps".to_string()).into()),
+    })
+    .await
+}
+
+/// What of the maps a client wants.
+struct Wish {
+    /// Layers and heads; all by default.
+    chosen: Option<Vec<Chosen>>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    summary: bool,
+    rollout: bool,
+    picture: bool,
+}
+
+impl Wish {
+    /// Writes the answer from whole maps.
+    fn looked(
+        &self,
+        model: &str,
+        looked: &Looked,
+        inventory: &Inventory,
+        predicted: Option<&Prediction>,
+    ) -> Result<Response, ApiError> {
+        if looked.view().is_none() && !self.picture {
+            return Err(WorkError::Unsupported("this model has no attention".to_string()).into());
+        }
+        let none = AttentionView::default();
+        let view = looked.view().unwrap_or(&none);
+        let longest = view.groups.iter().map(|group| group.queries.len()).max().unwrap_or(0);
+        let rolled = match self.rollout {
+            true if longest > MOST_ROLLED => return Err(too_long(longest)),
+            true => maps::rollouts(view),
+            false => Vec::new(),
+        };
+        let tokens: &[String] = view.groups.first().map_or(&[], |group| &group.keys);
+        let (mut all, mut summary) = (Vec::new(), None);
+        match self.summary {
+            true => {
+                let mut found = Summary::default();
+                found.add(view, inventory);
+                summary = Some(found);
+            }
+            false => {
+                all = maps::of(view, tokens, Some(inventory), self.chosen.as_deref(), &self.rows, &self.columns);
+            }
+        }
+        all.extend(rolled.iter().map(|rollout| rollout.map(&self.rows, &self.columns)));
+        let heads = summary.as_ref().map(|found| summarised(found, self.chosen.as_deref()));
+        Ok(written(model, tokens, all, heads, looked.picture().filter(|_| self.picture), predicted))
     }
+}
+
+fn too_long(tokens: usize) -> ApiError {
+    let said = format!("expected at most {MOST_ROLLED} tokens for a rollout, got {tokens}");
+    ApiError::too_large("rollout", said)
 }
 
 fn written(
@@ -143,9 +179,13 @@ fn summarised<'a>(summary: &'a Summary, chosen: Option<&[Chosen]>) -> Vec<&'a He
     summary.heads.iter().filter(|head| chosen.is_none_or(|chosen| head.is_among(chosen))).collect()
 }
 
-/// Returns the largest number of tokens that an input of a model trained here can have.
-fn bound(given: &regard_tasks::input::Given, tokens: usize) -> usize {
-    given.text().map_or(tokens, |text| text.len() + 2)
+/// Returns the largest number of tokens that an input can have. Some models know their number when they read them only, but none
+/// of their tokens is shorter than a byte.
+fn bound(model: &dyn Opened, given: &Given, tokens: usize) -> usize {
+    match given.text() {
+        Ok(text) if model.checkpoint().is_none() && model.writer().is_none() => text.len() + 2,
+        _ => tokens,
+    }
 }
 
 /// Answers with the file that `regard look --out` writes.
