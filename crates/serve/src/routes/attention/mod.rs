@@ -179,11 +179,13 @@ fn summarised<'a>(summary: &'a Summary, chosen: Option<&[Chosen]>) -> Vec<&'a He
     summary.heads.iter().filter(|head| chosen.is_none_or(|chosen| head.is_among(chosen))).collect()
 }
 
-/// Returns the largest number of tokens that an input can have. Some models know their number when they read them only, but none
-/// of their tokens is shorter than a byte.
+/// Returns about how many tokens an input has. Some models know it when they read the input only; few have tokens of less than two
+/// bytes on average.
 fn bound(model: &dyn Opened, given: &Given, tokens: usize) -> usize {
     match given.text() {
-        Ok(text) if model.checkpoint().is_none() && model.writer().is_none() => text.len() + 2,
+        Ok(text) if model.checkpoint().is_none() && model.writer().is_none() => {
+            (text.len() / 2 + 2).min(passes::MOST_TOKENS)
+        }
         _ => tokens,
     }
 }

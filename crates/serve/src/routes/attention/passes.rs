@@ -7,6 +7,9 @@ use crate::error::ApiError;
 /// Largest number of weights in memory at once, all layers and heads together.
 const MOST_WEIGHTS: usize = 50_000_000;
 
+/// Largest number of tokens of an input: the map of one head has as many weights as may be in memory.
+pub const MOST_TOKENS: usize = 7_071;
+
 /// Returns an error if all maps of some layers, with their numbers of heads, are too many for one pass.
 pub fn check(layers: &[(Site, usize)], tokens: usize) -> Result<(), ApiError> {
     let heads: usize = layers.iter().map(|(_, heads)| heads).sum();
@@ -21,11 +24,11 @@ pub fn check(layers: &[(Site, usize)], tokens: usize) -> Result<(), ApiError> {
 
 /// Divides layers, with their numbers of heads, among passes with few enough weights each.
 pub fn of(layers: &[(Site, usize)], tokens: usize) -> Result<Vec<Wanted>, ApiError> {
-    let weights = tokens.saturating_mul(tokens).max(1);
-    if weights > MOST_WEIGHTS {
-        return Err(ApiError::too_large("input", format!("expected at most 7071 tokens, got {tokens}")));
+    if tokens > MOST_TOKENS {
+        let said = format!("expected at most {MOST_TOKENS} tokens, got {tokens}");
+        return Err(ApiError::too_large("input", said));
     }
-    let most = MOST_WEIGHTS / weights;
+    let most = MOST_WEIGHTS / (tokens * tokens).max(1);
     let (mut passes, mut together, mut count) = (Vec::new(), Vec::new(), 0);
     let whole = |layers: Vec<Site>| Wanted { layers: Some(layers), ..Wanted::default() };
     for &(site, heads) in layers {
