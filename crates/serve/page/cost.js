@@ -43,7 +43,7 @@ export function costPanel(root, app, onToggle) {
     holder.appendChild(element("p", "hint", found.score.what + ": " + value + ". With one head " + said + ", it changes by so " + (isShare ? "many points" : "much") + " (" + found.heads.length + " heads, " + (took / 1000).toFixed(1) + " s):"));
     const table = holder.appendChild(element("table", "bars changes"));
     const head = table.appendChild(document.createElement("thead")).appendChild(document.createElement("tr"));
-    for (const name of ["head", "change", ""]) head.appendChild(element("th", "", name)).scope = "col";
+    for (const name of ["head", "change", "switch"]) head.appendChild(element("th", "", name)).scope = "col";
     const body = table.appendChild(document.createElement("tbody"));
     const most = Math.max(...found.heads.map((one) => Math.abs(one.change)), 1e-9);
     rows = found.heads.slice(0, MOST_ROWS).map((one) => {

@@ -64,7 +64,8 @@ export function pairPanel(root, names, onChoose) {
     });
     const between = difference(maps[1], maps[0]);
     panels[2].element.hidden = !between;
-    note.textContent = between ? names[1] + " − " + names[0] + ": blue is less attention, red is more, up to " + said(between.largest) + "."
+    const isEqual = between && !between.want && !maps.some((map) => map.want) && between.largest < 0.00005;
+    note.textContent = isEqual ? "The two maps are equal." : between ? names[1] + " − " + names[0] + ": blue is less attention, red is more, up to " + said(between.largest) + "."
       : "The maps have different sizes, " + maps.map((map) => map.height + " × " + map.width).join(" and ") + ", so they cannot be subtracted.";
     if (!between) return;
     if (maps.some((map) => map.want)) between.want = (rows, columns) => maps.forEach((map) => map.want && map.want(rows, columns));

@@ -19,7 +19,7 @@ export async function look(model, query, signal, onArrive) {
   const first = { ...plain, summary: true };
   if (model.input !== "text" || model.task === "write") first.picture = true;
   const lens = hasLens(model) && isShort ? ask("/v1/lens", { ...plain, top: 5 }, signal).catch(noLens) : null;
-  const answer = await summary(isShort ? { ...first, rollout: true } : first, signal);
+  const answer = await summary(isShort && hasRollout(model) ? { ...first, rollout: true } : first, signal);
   const layers = layersOf(answer, (part) => ask("/v1/attention", { ...plain, ...part }, signal), onArrive);
   const found = { ...answer, layers, lens: await lens };
   if (found.lens) {
@@ -34,13 +34,17 @@ async function summary(request, signal) {
   try {
     return await ask("/v1/attention", request, signal);
   } catch (error) {
-    if (error.status !== 413 || !request.rollout) throw error;
+    if ((error.status !== 413 && error.status !== 422) || !request.rollout) throw error;
     return ask("/v1/attention", { ...request, rollout: undefined }, signal);
   }
 }
 
 function hasAttention(model) {
   return model.can.attention || model.input !== "text";
+}
+
+function hasRollout(model) {
+  return model.layers.some((layer) => layer.kind === "self");
 }
 
 function hasLens(model) {
@@ -91,9 +95,10 @@ export function layersOf(answer, fetchPart, onArrive) {
   return layers;
 }
 
-// Spaces at the ends of a token and the ends of lines are invisible.
+// Spaces at the ends of a token, the ends of lines and other signs without a shape get one.
 export function visible(token) {
-  return token.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length)).replace(/\n/g, "⏎").replace(/\t/g, "⇥");
+  if (token === "") return "∅";
+  return token.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length)).replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/[\u0000-\u001f]/g, (sign) => String.fromCharCode(0x2400 + sign.charCodeAt(0)));
 }
 
 function noteOf(map) {

@@ -91,7 +91,7 @@ fn two_inputs_and_two_models_are_compared() {
     browser.wait("document.querySelectorAll('.half .output').length === 2");
     browser.wait("document.querySelectorAll('.maps canvas').length === 3");
     // The same weights: nothing differs.
-    browser.wait("document.querySelector('.maps figure:last-child .hint').textContent.includes('up to 0.0000')");
+    browser.wait("document.querySelector('.maps figure:last-child .hint').textContent.includes('are equal')");
     assert_eq!(browser.run("return document.querySelectorAll('.half select')[1].value"), "two");
     browser.run(
         "const area = document.querySelectorAll('.half textarea')[1]; area.value = 'I had a saw.';
