@@ -1,5 +1,5 @@
 // Formulas as MathML, which browsers draw and screen readers read. A text such as `a_ij = q_i · k_j` becomes letters, numbers and signs;
-// `_` and `^` begin an index and an exponent.
+// `_` and `^` begin an index and an exponent, and `␣` is a space.
 const SPACE = "http://www.w3.org/1998/Math/MathML";
 
 function make(tag, ...children) {
@@ -14,6 +14,11 @@ function atom(text) {
 }
 
 function token(text) {
+  if (text === "␣") {
+    const space = make("mspace");
+    space.setAttribute("width", "1.2em");
+    return space;
+  }
   const found = /^([^_^]+)(?:_([^_^]+))?(?:\^([^_^]+))?$/.exec(text);
   if (!found) return atom(text);
   const [, base, below, above] = found;

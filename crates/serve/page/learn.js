@@ -142,5 +142,6 @@ export function open(root, app, state) {
 }
 
 function titleOf(name) {
+  if (name === "lstm") return "LSTM";
   return name.charAt(0).toUpperCase() + name.slice(1).replace(/-/g, " ");
 }

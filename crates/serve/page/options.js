@@ -29,7 +29,7 @@ function list(label, option, value, set) {
 // A slider over the values of an option; wide ranges have a logarithmic one.
 function slide(label, option, value, set) {
   const isWhole = option.type === "whole";
-  const isLogarithmic = option.isLogarithmic || (option.least > 0 && option.most / option.least >= 1000);
+  const isLogarithmic = option.isLogarithmic || (option.least > 0 && option.most / option.least >= 100);
   const slider = label.appendChild(element("input"));
   slider.type = "range";
   const to = (one) => (isLogarithmic ? Math.log10(one) : one);
