@@ -10,9 +10,9 @@ export const title = "Learn";
 
 // The options of the spin glass, whose route has no list of its own.
 const GLASS = [
-  { name: "d", label: "D", about: "the dimension of the inputs", type: "whole", default: 8, least: 2, most: 20 },
-  { name: "n", label: "N", about: "the examples in a prompt", type: "whole", default: 16, least: 1, most: 200, isLogarithmic: true },
-  { name: "p", label: "P", about: "the prompts to learn from", type: "whole", default: 64, least: 1, most: 10000, isLogarithmic: true },
+  { name: "d", label: "D", about: "the dimension of the inputs", type: "integer", default: 8, least: 2, most: 20 },
+  { name: "n", label: "N", about: "the examples in a prompt", type: "integer", default: 16, least: 1, most: 200, isLogarithmic: true },
+  { name: "p", label: "P", about: "the prompts to learn from", type: "integer", default: 64, least: 1, most: 10000, isLogarithmic: true },
   { name: "lambda", label: "λ", about: "the penalty of large entries", type: "number", default: 0.01, least: 0.0001, most: 10, isLogarithmic: true },
 ];
 
@@ -29,7 +29,7 @@ export function open(root, app, state) {
   async function begin() {
     let mechanisms;
     try {
-      mechanisms = await ask("/v1/show");
+      mechanisms = (await ask("/v1/show")).mechanisms;
     } catch (error) {
       return app.fail(error);
     }
@@ -65,7 +65,7 @@ export function open(root, app, state) {
       see.prepend(element("b", "", "See: "));
     }
     const options = lesson.isGlass ? GLASS : lesson.shown.options;
-    const seed = { name: "seed", about: "seed of the random numbers", type: "whole", default: 1, least: 0, most: 20 };
+    const seed = { name: "seed", about: "seed of the random numbers", type: "integer", default: 1, least: 0, most: 20 };
     const all = options.some((one) => one.name === "seed") ? options : [...options, seed];
     const controls = optionControls(page.appendChild(element("div", "options")), all, { ...lesson.set, ...given(all) }, (values) => {
       clearTimeout(timer);
@@ -84,7 +84,7 @@ export function open(root, app, state) {
     const found = {};
     for (const one of options) {
       if (state[one.name] === undefined) continue;
-      found[one.name] = one.type === "whole" || one.type === "number" ? Number(state[one.name]) : state[one.name];
+      found[one.name] = one.type === "integer" || one.type === "number" ? Number(state[one.name]) : state[one.name];
     }
     return found;
   }
@@ -96,8 +96,7 @@ export function open(root, app, state) {
     result.setAttribute("aria-busy", "true");
     try {
       const set = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== ""));
-      const { seed, ...options } = set;
-      const found = lesson.isGlass ? await ask("/v1/icl", set, waiting.signal) : await ask("/v1/show", { mechanism: lesson.shown.name, seed, options }, waiting.signal);
+      const found = lesson.isGlass ? await ask("/v1/icl", set, waiting.signal) : await ask("/v1/show", { mechanism: lesson.shown.name, ...set }, waiting.signal);
       last = { lesson, found };
       draw(result, lesson, found);
     } catch (error) {
@@ -109,7 +108,7 @@ export function open(root, app, state) {
 
   function draw(result, lesson, found) {
     result.textContent = "";
-    if (lesson.isGlass) result.appendChild(element("p", "verdict", "Test error of the ground state: " + found.solution.test_error.toPrecision(3)));
+    if (lesson.isGlass) result.appendChild(element("p", "verdict", "Test error of the ground state: " + found.test_error.toPrecision(3)));
     addresses.splice(0).forEach((one) => URL.revokeObjectURL(one));
     for (const svg of [found.svg, found.spectrum_svg].filter((one) => one)) {
       const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));

@@ -4,7 +4,7 @@ import { inputEditor } from "./inputs.js";
 import { showLens } from "./lens.js";
 import { picturePanel } from "./picture.js";
 import { showPrediction } from "./prediction.js";
-import { look } from "./source.js";
+import { lens, look } from "./source.js";
 import { packInput, unpackInput } from "./state.js";
 import { attentionView } from "./view.js";
 
@@ -36,7 +36,7 @@ export function open(root, app, state) {
   wide.appendChild(element("h2", "", "Attention"));
   const find = wide.appendChild(element("div", "patterns"));
   const holder = wide.appendChild(element("div"));
-  const lens = wide.appendChild(element("div", "lens"));
+  const layers = wide.appendChild(element("div", "lens"));
   const view = attentionView(holder, { change: (chosen) => app.write(keysOf(chosen)), point: picture.mark });
   let waiting = new AbortController();
   let given;
@@ -68,7 +68,7 @@ export function open(root, app, state) {
       showPatterns(find, seen.layers, view);
       wide.setAttribute("aria-busy", "false");
       window.requestAnimationFrame(() => performance.mark("drawn"));
-      showLens(lens, seen.lens);
+      showLens(layers, await lens(model, { input }, signal));
     } catch (error) {
       app.fail(error);
       if (!signal.aborted) wide.setAttribute("aria-busy", "false");

@@ -13,7 +13,7 @@ export function optionControls(root, options, start, onChange) {
       onChange({ ...values });
     };
     if (option.values) list(label, option, values[option.name], set);
-    else if ((option.type === "whole" || option.type === "number") && Number.isFinite(option.least) && Number.isFinite(option.most)) slide(label, option, values[option.name], set);
+    else if ((option.type === "integer" || option.type === "number") && Number.isFinite(option.least) && Number.isFinite(option.most)) slide(label, option, values[option.name], set);
     else field(label, option, values[option.name], set);
     if (option.about) label.appendChild(element("span", "hint", option.about));
   }
@@ -28,7 +28,7 @@ function list(label, option, value, set) {
 
 // A slider over the values of an option; wide ranges have a logarithmic one.
 function slide(label, option, value, set) {
-  const isWhole = option.type === "whole";
+  const isWhole = option.type === "integer";
   const isLogarithmic = option.isLogarithmic || (option.least > 0 && option.most / option.least >= 100);
   const slider = label.appendChild(element("input"));
   slider.type = "range";
@@ -54,8 +54,9 @@ function field(label, option, value, set) {
   input.type = "text";
   input.value = Array.isArray(value) ? value.join(" ") : value ?? "";
   input.addEventListener("change", () => {
-    if (option.type === "whole" || option.type === "number") set(input.value.trim() === "" ? undefined : Number(input.value));
+    if (option.type === "integer" || option.type === "number") set(input.value.trim() === "" ? undefined : Number(input.value));
     else if (option.type === "numbers") set(input.value.split(/[\s,]+/).filter((one) => one).map(Number));
+    else if (option.type === "words") set(input.value.split(/\s+/).filter((one) => one));
     else set(input.value);
   });
 }

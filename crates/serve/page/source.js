@@ -11,50 +11,37 @@ const LONGEST_WHOLE = 1200;
 // Asks what a model sees in an input. `query` is `{input, without, temperature}`. `onArrive` is called when weights arrive later.
 export async function look(model, query, signal, onArrive) {
   const plain = { model: model.name, ...query };
-  if (!hasAttention(model)) {
-    const { temperature, ...known } = plain;
-    return predict(known, signal);
-  }
-  const isShort = typeof query.input !== "string" || query.input.length <= LONGEST_WHOLE;
+  if (!model.can.attention && model.input === "text") return predict(plain, signal);
   const first = { ...plain, summary: true };
   if (model.input !== "text" || model.task === "write") first.picture = true;
-  const lens = hasLens(model) && isShort ? ask("/v1/lens", { ...plain, top: 5 }, signal).catch(noLens) : null;
-  const answer = await summary(isShort && hasRollout(model) ? { ...first, rollout: true } : first, signal);
-  const layers = layersOf(answer, (part) => ask("/v1/attention", { ...plain, ...part }, signal), onArrive);
-  const found = { ...answer, layers, lens: await lens };
-  if (found.lens) {
-    // What the last layer predicts after the last token is what the model writes next.
-    const last = found.lens.layers[found.lens.layers.length - 1].positions;
-    found.prediction = { ...found.prediction, next: last[last.length - 1] };
+  if (isShort(query.input)) first.rollout = true;
+  const answer = await summary(first, signal);
+  return { ...answer, layers: layersOf(answer, (part) => ask("/v1/attention", { ...plain, ...part }, signal), onArrive) };
+}
+
+// Asks what each layer of a language model would write next; null if the model has no lens, or not for this input.
+export async function lens(model, query, signal) {
+  if (!model.can.lens || !isShort(query.input)) return null;
+  try {
+    return await ask("/v1/lens", { model: model.name, ...query, top: 5 }, signal);
+  } catch (error) {
+    if (error.status === 422 || error.status === 400 || error.status === 413) return null;
+    throw error;
   }
-  return found;
+}
+
+function isShort(input) {
+  return typeof input !== "string" || input.length <= LONGEST_WHOLE;
 }
 
 async function summary(request, signal) {
   try {
     return await ask("/v1/attention", request, signal);
   } catch (error) {
-    if ((error.status !== 413 && error.status !== 422) || !request.rollout) throw error;
+    // A rollout has a limit of its own.
+    if (error.status !== 413 || !request.rollout) throw error;
     return ask("/v1/attention", { ...request, rollout: undefined }, signal);
   }
-}
-
-function hasAttention(model) {
-  return model.can.attention || model.input !== "text";
-}
-
-function hasRollout(model) {
-  return model.layers.some((layer) => layer.kind === "self");
-}
-
-function hasLens(model) {
-  return model.can.lens;
-}
-
-// A model may have no lens for this input; that is no failure of the view.
-function noLens(error) {
-  if (error.status === 422 || error.status === 400 || error.status === 413) return null;
-  throw error;
 }
 
 // The answer of a model without attention.

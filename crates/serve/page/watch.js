@@ -62,7 +62,7 @@ export function open(root, app, state) {
     try {
       const found = await ask("/v1/runs", undefined, waiting.signal);
       if (isClosed) return;
-      runs = found;
+      runs = found.runs;
       if (!runs.some((run) => run.name === chosen)) chosen = (runs.find((run) => run.state === "running") || runs[0] || {}).name || "";
       table.show(runs, chosen, others);
       one.hidden = chosen === "";
@@ -83,7 +83,7 @@ export function open(root, app, state) {
     const known = records.get(run) || [];
     const since = known.length > 0 ? known[known.length - 1].step : 0;
     const found = await ask("/v1/runs/" + encodeURIComponent(run) + "?since=" + since, undefined, waiting.signal);
-    records.set(run, known.concat(found.curves));
+    records.set(run, known.concat(found.records));
   }
 
   function showRun(run) {
