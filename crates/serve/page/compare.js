@@ -59,6 +59,7 @@ export function open(root, app, state) {
         }
         const start = performance.now();
         own.seen = await look(own.model, { input: own.input }, signal, arrived);
+        if (signal.aborted) return;
         own.seen.layers = own.seen.layers.filter((layer) => !layer.isRollout);
         facts.textContent = own.seen.tokens.length + " tokens, " + Math.round(performance.now() - start) + " ms";
       } catch (error) {

@@ -19,6 +19,7 @@ export function pairPanel(root, names, onChoose) {
   const panels = figures.map((figure) => mapPanel(figure, { point, pin: () => {}, cell: () => {} }));
   const note = figures[2].appendChild(element("p", "hint"));
   let sides = [];
+  let shown = null;
   let isLinked = false;
 
   // Shows the layers of two answers. If `linked`, both show the head of the same name.
@@ -74,7 +75,6 @@ export function pairPanel(root, names, onChoose) {
     panels[2].show(between, heads[1].layer, { palette: colours, most: between.usual || 1 });
     shown = { heads, maps, between };
   }
-  let shown = null;
 
   function point(at, column) {
     panels.forEach((panel) => panel.mark(at, column));

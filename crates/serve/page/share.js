@@ -11,7 +11,7 @@ export function shareMenu(root, app) {
   const list = details.appendChild(element("div", "items"));
   let exports = null;
 
-  const copy = item("Copy the address", async () => {
+  item("Copy the address", async () => {
     try {
       await navigator.clipboard.writeText(window.location.href);
       say("The address is copied. It holds the model, the input and what is chosen.", "good");
@@ -54,7 +54,6 @@ export function shareMenu(root, app) {
   function show(query) {
     exports = query;
     for (const button of files) button.hidden = !query;
-    copy.hidden = false;
   }
   return { show };
 }

@@ -45,6 +45,7 @@ function attentionView(root, on) {
   size.type = "range";
   size.min = 2;
   size.max = LARGEST_CELL;
+  const note = controls.appendChild(element("span", "note"));
 
   // Shows other layers. The chosen head stays chosen if there is one of its name.
   function show(all, wanted) {
@@ -74,6 +75,7 @@ function attentionView(root, on) {
     fill(layerChoice, layers.map((one, at) => [at, one.name]), state.layer);
     fill(headChoice, heads.map((at) => [at, headName(layer(), at)]), state.head);
     overview.mark(state.layer, state.head);
+    note.textContent = (state.head !== MEAN && layer().heads[state.head].note) || "";
     showTokens();
     if (row !== undefined && row < layer().queries.length) state.pinned = row;
     refresh();
