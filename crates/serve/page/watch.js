@@ -105,16 +105,16 @@ export function open(root, app, state) {
     names.forEach((run, index) => {
       const list = records.get(run) || [];
       const named = (what) => (names.length > 1 ? run + " " : "") + what;
-      const pick = (split, value) => list.filter((record) => record.split === split && Number.isFinite(value(record))).map((record) => [record.step, value(record)]);
+      const pick = (value) => list.filter((record) => Number.isFinite(value(record))).map((record) => [record.step, value(record)]);
       const colour = names.length > 1 ? index : 0;
       add("loss", [
-        { name: named("train"), points: smoothed(pick("train", (record) => record.loss), MOST_POINTS), colour, isDotted: names.length > 1 },
-        { name: named("dev"), points: pick("dev", (record) => (record.metrics || {}).loss), colour: names.length > 1 ? index : 1 },
+        { name: named("train"), points: smoothed(pick((record) => record.loss), MOST_POINTS), colour, isDotted: names.length > 1 },
+        { name: named("dev"), points: pick((record) => (record.metrics || {}).loss), colour: names.length > 1 ? index : 1 },
       ]);
       const metrics = new Set(list.flatMap((record) => Object.keys(record.metrics || {})));
       metrics.delete("loss");
-      for (const metric of metrics) add(metric + " on dev", [{ name: named(metric), points: pick("dev", (record) => record.metrics[metric]), colour }]);
-      add("learning rate", [{ name: named("rate"), points: smoothed(pick("train", (record) => record.learning_rate), MOST_POINTS), colour }]);
+      for (const metric of metrics) add(metric + " on dev", [{ name: named(metric), points: pick((record) => (record.metrics || {})[metric]), colour }]);
+      add("learning rate", [{ name: named("rate"), points: smoothed(pick((record) => record.learning_rate), MOST_POINTS), colour }]);
     });
     const titles = Array.from(shown.keys());
     while (figures.children.length > titles.length) figures.lastChild.remove();
