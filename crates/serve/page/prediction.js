@@ -10,6 +10,7 @@ export function percent(share) {
 
 export function change(value) {
   const points = 100 * value;
+  if (Math.abs(points) < 0.005) return "0.00";
   return (points >= 0 ? "+" : "−") + Math.abs(points).toFixed(Math.abs(points) >= 9.95 ? 1 : 2);
 }
 

@@ -106,9 +106,12 @@ export function open(root, app, state) {
       const list = records.get(run) || [];
       const named = (what) => (names.length > 1 ? run + " " : "") + what;
       const pick = (value) => list.filter((record) => Number.isFinite(value(record))).map((record) => [record.step, value(record)]);
+      // Records of evaluations have the mean loss since the one before; they will do if nothing else was recorded.
+      const steps = list.filter((record) => record.split === "train");
+      const trained = (steps.length > 0 ? steps : list).map((record) => [record.step, record.loss]);
       const colour = names.length > 1 ? index : 0;
       add("loss", [
-        { name: named("train"), points: smoothed(pick((record) => record.loss), MOST_POINTS), colour, isDotted: names.length > 1 },
+        { name: named("train"), points: smoothed(trained, MOST_POINTS), colour, isDotted: names.length > 1 },
         { name: named("dev"), points: pick((record) => (record.metrics || {}).loss), colour: names.length > 1 ? index : 1 },
       ]);
       const metrics = new Set(list.flatMap((record) => Object.keys(record.metrics || {})));

@@ -29,12 +29,10 @@ fn screenshots() {
     let arguments: Vec<&str> = models.iter().map(String::as_str).chain(["--runs", path(runs)]).collect();
     let Some(stage) = Stage::set(&arguments) else { return };
     let browser = &stage.browser;
-    let pointed = "const area = document.querySelector('.map'); area.focus();
-        for (const key of ['ArrowDown', 'ArrowDown', 'ArrowRight']) area.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));";
     let costs =
         "[...document.querySelectorAll('button')].find((one) => one.textContent.startsWith('Switch off each')).click()";
     let views = [
-        ("look-light-1280", "#look?model=tagger&input=I+saw+a+saw+in+the+garden+.&head=1.1", 900, pointed),
+        ("look-light-1280", "#look?model=tagger&input=I+saw+a+saw+in+the+garden+.&head=1.1&row=1", 900, ""),
         ("picture-dark-1280", "#look?model=digits&head=1.2", 900, ""),
         (
             "question-light-1280",
@@ -50,7 +48,7 @@ fn screenshots() {
         ),
         ("runs-light-1280", "#watch?run=tagger&beside=small-tagger", 900, ""),
         ("learn-dark-1280", "#learn?lesson=spin-glass&p=1000", 900, ""),
-        ("look-light-400", "#look?model=tagger&input=I+saw+a+saw+in+the+garden+.&head=1.1", 1000, ""),
+        ("look-light-400", "#look?model=tagger&input=I+saw+a+saw+in+the+garden+.&head=1.1&row=1", 1000, ""),
         ("learn-dark-400", "#learn?lesson=softmax", 1000, ""),
     ];
     for (name, hash, height, script) in views {
