@@ -101,7 +101,8 @@ export function open(root, app, state) {
     });
     if (left.seen) showPrediction(left.answer, left.seen.prediction);
     if (right.seen) showPrediction(right.answer, right.seen.prediction, left.seen && left.model.task === right.model.task ? left.seen.prediction : undefined, "left");
-    if (left.seen && right.seen) pair.show(left.seen.layers, right.seen.layers, left.model === right.model, wanted);
+    if (!left.seen || !right.seen) return;
+    pair.show(left.seen.layers, right.seen.layers, left.model === right.model, wanted);
     wanted = [];
   }
 
