@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, request};
 
 /// Time after which the page counts as not doing what it should.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Time for chromedriver to start.
 const START: Duration = Duration::from_secs(20);
 
