@@ -27,8 +27,7 @@ fn axe(place: &Path) -> Option<String> {
         .output()
         .ok()
         .filter(|output| output.status.success());
-    let packed: Option<PathBuf> =
-        fetched.map(|output| place.join(String::from_utf8_lossy(&output.stdout).trim().to_string()));
+    let packed: Option<PathBuf> = fetched.map(|output| place.join(String::from_utf8_lossy(&output.stdout).trim()));
     let unpacked = packed.filter(|packed| {
         let unpack = Command::new("tar").arg("xzf").arg(packed).arg("package/axe.min.js").current_dir(place).status();
         unpack.is_ok_and(|status| status.success())
