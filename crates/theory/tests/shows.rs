@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use regard_system::Ranks;
+use regard_system::{Ranks, simulated};
 use regard_theory::asymptotic::asymptotic_error;
 use regard_theory::blocks::{
     Block, divergence, divergences, elements, pooled, published_divergences, published_products,
@@ -169,6 +169,37 @@ fn a_sweep_resumes_from_its_journal() {
     }
     fs::write(&path, r#"{"vers"#).unwrap();
     sweep_keeps(&sweep, &path, 0);
+}
+
+/// Rank 0 alone has the journal, and continues what one process began.
+#[test]
+fn ranks_share_out_the_runs_of_a_sweep() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("sweep.jsonl");
+    let sweep = sweep(Method::Exact);
+    let whole = go(&sweep, Some(&path));
+    let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_string).collect();
+    fs::write(&path, lines[..4].join("\n") + "\n").unwrap();
+    let shared = simulated::ranks(3, |ranks| {
+        let done = AtomicUsize::new(0);
+        let hear = |now: regard_theory::sweep::Done| {
+            done.fetch_max(now.runs, Ordering::Relaxed);
+        };
+        let found = sweep.go(Some(&path), &ranks, &|| false, &hear).unwrap();
+        assert_eq!(done.into_inner(), 12);
+        found
+    });
+    assert_eq!(shared, [Some(whole.clone()), None, None]);
+    let mut again: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_string).collect();
+    let mut before = lines;
+    again.sort();
+    before.sort();
+    assert_eq!(again, before);
+    let without = simulated::ranks(2, |ranks| sweep.go(None, &ranks, &|| false, &|_| {}).unwrap());
+    assert_eq!(without, [Some(whole.clone()), Some(whole)]);
+    // One rank is asked to stop, and all stop.
+    let stopped = simulated::ranks(2, |ranks| sweep.go(None, &ranks, &|| ranks.rank() == 1, &|_| {}).unwrap());
+    assert_eq!(stopped, [None, None]);
 }
 
 fn sweep_keeps(sweep: &Sweep, path: &std::path::Path, expected: usize) {
