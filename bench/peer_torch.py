@@ -34,11 +34,15 @@ class Block(nn.Module):
         self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
         self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
 
-    def forward(self, x):
+    def forward(self, x, attend=None):
+        """`attend` may take the place of attention of the sequence over itself: it gets queries, keys and values."""
         batch, seq, d_model = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, seq, 3, self.n_heads, d_model // self.n_heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # with three linear layers a step takes 654 ms instead of 645, tiny 4.2 instead of 3.6
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.causal)
+        if attend is not None:
+            y = attend(q, k, v)
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.causal)
         x = x + self.out(y.transpose(1, 2).reshape(batch, seq, d_model))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
@@ -57,6 +61,31 @@ class Gpt(nn.Module):
         logits = self.head(self.norm(x))
         # With transposed logits a step takes 825 ms instead of 645; with log-sum-exp minus the target's logit 687.
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+    def next_logits(self, ids, caches):
+        """Returns the logits after one further token of each sequence; `caches` has a [`Cache`] for each block."""
+        at = caches[0].used
+        x = self.token(ids) + self.position.weight[at]
+        for block, cache in zip(self.blocks, caches):
+            x = block(x, cache.attend)
+        return self.head(self.norm(x))
+
+
+class Cache:
+    """Keys and values in memory of a fixed size, or joined with new ones at each token."""
+
+    def __init__(self, batch, heads, used, d_head, joins):
+        self.used, self.joins = used, joins
+        self.keys, self.values = (torch.randn(batch, heads, used + (not joins), d_head) for _ in range(2))
+
+    def attend(self, q, k, v):
+        if self.joins:
+            keys, values = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
+        else:
+            self.keys[:, :, self.used :] = k
+            self.values[:, :, self.used :] = v
+            keys, values = self.keys, self.values
+        return F.scaled_dot_product_attention(q, keys, values)
 
 
 class Vit(nn.Module):
@@ -139,7 +168,7 @@ class GraphAttention(nn.Module):
         highest = highest.scatter_reduce(0, index, scores.detach(), "amax")
         powers = (scores - highest[targets]).exp()
         weights = powers / torch.zeros_like(highest).index_add(0, targets, powers)[targets]
-        weights = F.dropout(weights, 0.6)
+        weights = F.dropout(weights, 0.6, self.training)
         mixed = torch.zeros_like(h).index_add(0, targets, weights[..., None] * h[sources])
         return (mixed.mean(1) if self.average else mixed.flatten(1)) + self.bias
 
@@ -153,18 +182,20 @@ class Gat(nn.Module):
         self.second = GraphAttention(d_model, 1, labels, True)
         self.edges, self.nodes = edges, nodes
 
-    def forward(self, x, labels):
+    def forward(self, x, labels=None):
+        """Returns the loss of the first nodes or, without labels, the logits of all."""
         if x.layout == torch.sparse_csr:
-            values = F.dropout(x.values(), 0.6)
+            values = F.dropout(x.values(), 0.6, self.training)
             x = torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False)
         else:
-            x = F.dropout(x, 0.6)
-        x = F.dropout(F.elu(self.first(x, *self.edges, self.nodes)), 0.6)
-        return F.cross_entropy(self.second(x, *self.edges, self.nodes)[: len(labels)], labels)
+            x = F.dropout(x, 0.6, self.training)
+        x = F.dropout(F.elu(self.first(x, *self.edges, self.nodes)), 0.6, self.training)
+        logits = self.second(x, *self.edges, self.nodes)
+        return logits if labels is None else F.cross_entropy(logits[: len(labels)], labels)
 
 
-def train_graph(nodes, links, features, own, d_model, heads, labels):
-    """Returns the step with dense and with sparse features."""
+def graph_work(nodes, links, features, own, d_model, heads, labels, trains):
+    """Returns the training step or the evaluation, with dense and with sparse features."""
     here, there = torch.arange(nodes).repeat(links), torch.randint(nodes, (nodes * links,))
     loops = torch.arange(nodes)
     pairs = torch.stack([torch.cat([here, there, loops]), torch.cat([there, here, loops])])
@@ -175,7 +206,64 @@ def train_graph(nodes, links, features, own, d_model, heads, labels):
     x[torch.arange(nodes).repeat_interleave(own), torch.randint(features, (nodes * own,))] = 1 / own
     answers = torch.arange(nodes // 20) % labels
     model = lambda: Gat(features, d_model, heads, labels, tuple(edges), nodes)
-    return [training(model(), x, answers), training(model(), x.to_sparse_csr(), answers)]
+    forms = [x, x.to_sparse_csr()]
+    if trains:
+        return [training(model(), form, answers) for form in forms]
+    return [without_gradients(model().eval(), form) for form in forms]
+
+
+def without_gradients(call, *arguments):
+    """Returns a call in inference mode."""
+
+    def run():
+        with torch.inference_mode():
+            return call(*arguments)
+
+    return run
+
+
+def with_and_without_onednn(make):
+    """Returns both forms of a call; for small products the overhead of oneDNN's calls matters."""
+
+    def form(onednn):
+        call = make()
+
+        def run():
+            torch.backends.mkldnn.enabled = onednn
+            call()
+
+        return run
+
+    return [form(False), form(True)]
+
+
+def evaluate(batch, seq, d_model, n_heads, n_layers, d_ff, vocab):
+    ids = torch.randint(vocab, (batch, seq + 1))
+    model = Gpt(seq, d_model, n_heads, n_layers, d_ff, vocab).eval()
+    inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+    return with_and_without_onednn(lambda: without_gradients(model, inputs, targets))
+
+
+def decode(batch, cached, d_model, n_heads, n_layers, d_ff, vocab):
+    """Returns a step with keys and values in memory of a fixed size, and with memory joined at each token."""
+    model, ids = Gpt(cached + 1, d_model, n_heads, n_layers, d_ff, vocab).eval(), torch.randint(vocab, (batch, 1))
+
+    def form(joins):
+        caches = [Cache(batch, n_heads, cached, d_model // n_heads, joins) for _ in range(n_layers)]
+        return without_gradients(model.next_logits, ids, caches)
+
+    return [run for joins in (False, True) for run in with_and_without_onednn(lambda: form(joins))]
+
+
+def recurrent_step(kind, batch, d_in, d_hidden):
+    """Returns one step of the layer and of the cell."""
+    layer = {"lstm": nn.LSTM, "gru": nn.GRU}[kind](d_in, d_hidden).eval()
+    cell = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}[kind](d_in, d_hidden).eval()
+    x, states = torch.randn(1, batch, d_in), [torch.zeros(1, batch, d_hidden) for _ in range(2)]
+    state = (lambda states: tuple(states)) if kind == "lstm" else (lambda states: states[0])
+    layers = with_and_without_onednn(lambda: without_gradients(layer, x, state(states)))
+    cells = with_and_without_onednn(lambda: without_gradients(cell, x[0], state([state[0] for state in states])))
+    return layers + cells
 
 
 def train(batch, seq, d_model, n_heads, n_layers, d_ff, vocab, bf16=False):
@@ -379,6 +467,54 @@ def attention(kind, batch, heads, seq, d_head, phase):
     return [lambda form=form: torch.autograd.grad(form(), leaves, gradient) for form in forms]
 
 
+def linear_attention(direction, batch, heads, seq, d_head):
+    """Returns the sums over all keys; causal ones as a masked product of all pairs, and in chunks with a running state."""
+    leaves = [torch.randn(batch, heads, seq, d_head, requires_grad=True) for _ in range(3)]
+    gradient = torch.randn(batch, heads, seq, d_head)
+
+    def features():
+        q, k, v = leaves
+        return F.elu(q) + 1, F.elu(k) + 1, v
+
+    def full():
+        q, k, v = features()
+        return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(-2).unsqueeze(-1))
+
+    def masked():
+        q, k, v = features()
+        scores = (q @ k.transpose(-1, -2)).tril()
+        return scores @ v / scores.sum(-1, keepdim=True)
+
+    def chunked(size):
+        q, k, v = (x.unflatten(2, (-1, size)) for x in features())
+        # The state before each chunk: the sum of the products of the chunks before it.
+        states, sums = k.transpose(-1, -2) @ v, k.sum(-2)
+        states, sums = states.cumsum(2) - states, sums.cumsum(2) - sums
+        scores = (q @ k.transpose(-1, -2)).tril()
+        numerator = scores @ v + q @ states
+        denominator = scores.sum(-1, keepdim=True) + q @ sums.unsqueeze(-1)
+        return (numerator / denominator).flatten(2, 3)
+
+    forms = [full] if direction == "full" else [masked] + [
+        lambda size=size: chunked(size) for size in (32, 64, 128) if seq % size == 0
+    ]
+    return [lambda form=form: torch.autograd.grad(form(), leaves, gradient) for form in forms]
+
+
+def embedding(vocab, width, tokens):
+    table, ids = torch.randn(vocab, width, requires_grad=True), torch.randint(vocab, (tokens,))
+    gradient = torch.randn(tokens, width)
+    return [lambda: torch.autograd.grad(F.embedding(ids, table), table, gradient)]
+
+
+def gru(batch, seq, d_in, d_hidden):
+    layer = nn.GRU(d_in, d_hidden)
+    x = torch.randn(seq, batch, d_in, requires_grad=True)
+    gradient = torch.randn(seq, batch, d_hidden)
+    leaves = [x, *layer.parameters()]
+    return with_and_without_onednn(lambda: lambda: torch.autograd.grad(layer(x)[0], leaves, gradient))
+
+
 def lstm(batch, seq, d_in, d_hidden):
     # Time first, as in its kernel, is 1-2 % faster than `batch_first`. Without oneDNN it takes 2-6 times as long.
     layer = nn.LSTM(d_in, d_hidden)
@@ -476,19 +612,31 @@ def work(name):
     """Returns the work as a list of equivalent calls."""
     kind, _, rest = name.partition("/")
     parts = rest.split("/")
-    named = kind in ("attention", "icl") or parts[0] in ("vit", "cnn", "gat", "speech", "write", "bf16")
+    named = kind in ("attention", "linear_attention", "icl", "step") or parts[0] in ("vit", "cnn", "gat", "speech", "write", "bf16")
     sizes = [int(n) for n in parts[1 if named else 0].split("x")]
     torch.backends.mkldnn.enabled = True
     if kind == "train" and parts[0] == "speech":
         return train_speech(*sizes)
     if kind == "train":
         if parts[0] == "gat":
-            return train_graph(*sizes)
+            return graph_work(*sizes, trains=True)
         if parts[0] == "write":
             return train_writing(*sizes)
         if parts[0] == "bf16":
             return train(*sizes, bf16=True)
         return train_image(parts[0], *sizes) if named else train(*sizes)
+    if kind == "evaluate":
+        return graph_work(*sizes, trains=False) if parts[0] == "gat" else evaluate(*sizes)
+    if kind == "decode":
+        return decode(*sizes)
+    if kind == "step":
+        return recurrent_step(parts[0], *sizes)
+    if kind == "linear_attention":
+        return linear_attention(parts[0], *sizes)
+    if kind == "embedding":
+        return embedding(*sizes)
+    if kind == "gru":
+        return gru(*sizes)
     if kind == "ctc":
         return ctc(*sizes)
     if kind == "lstm":

@@ -21,12 +21,21 @@ fn every_benchmark_runs_at_a_small_size() {
         }
     }
     for (subject, work) in [
+        ("kernels", "linear_attention/full/2x2x20x8"),
+        ("kernels", "linear_attention/causal/2x2x20x8"),
         ("kernels", "lstm/2x3x4x5"),
+        ("kernels", "gru/2x3x4x5"),
+        ("kernels", "embedding/5x3x7"),
         ("kernels", "convolution/2x3x4x5x3x2/both"),
         ("kernels", "group_norm/2x4x5x2/both"),
         ("train", "train/2x4x8x2x1x16x11"),
         ("train", "train/vit/2x4x2x8x2x1x16"),
         ("train", "train/cnn/2x5x2x4x4x6"),
+        ("infer", "decode/2x4x8x2x1x16x11"),
+        ("infer", "evaluate/2x4x8x2x1x16x11"),
+        ("infer", "evaluate/gat/50x2x9x3x10x2x2"),
+        ("infer", "step/lstm/2x3x4"),
+        ("infer", "step/gru/2x3x4"),
         ("icl", "icl/fields/3x5x40"),
         ("icl", "icl/node/3x20x2000"),
     ] {
@@ -38,6 +47,7 @@ fn every_benchmark_runs_at_a_small_size() {
 fn wrong_use_is_code_2_with_a_message() {
     fails_with(&regard(&["bench", "--only", "attention/x/1x1x1x1/forward"]), 2, &["unknown kind", "causal"]);
     fails_with(&regard(&["bench", "--only", "train/2x4x8x2x1x16x11"]), 2, &["regard bench train"]);
+    fails_with(&regard(&["bench", "--only", "step/gru/1x2x3"]), 2, &["regard bench infer"]);
     fails_with(&regard(&["bench", "--threads", "0"]), 2, &["threads"]);
     fails_with(&regard(&["bench", "--seconds", "-1"]), 2, &["seconds"]);
     fails_with(&regard(&["bench", "kernel"]), 2, &["kernels"]);
@@ -50,6 +60,8 @@ fn a_benchmark_that_does_not_fit_in_memory_is_refused() {
     for (subject, work) in [
         ("kernels", "attention/causal/16777216x16777216x16777216x1/forward"),
         ("kernels", "attention/bias/1x8x16777216x64/both"),
+        ("kernels", "linear_attention/full/16777216x16777216x16777216x1"),
+        ("infer", "decode/16777216x16777216x256x4x4x1024x8000"),
         ("train", "train/16777216x16777216x256x4x4x1024x8000"),
         ("train", "train/vit/16777216x4096x4x64x4x4x256"),
         ("train", "train/cnn/16777216x4096x8x64x64x64"),

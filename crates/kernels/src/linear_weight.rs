@@ -7,7 +7,7 @@
 use half::bf16;
 
 use crate::error::{KernelError, check_len, check_product};
-use crate::few_rows::{DepthPieces, FEW_ROWS, Sizes, by_columns, by_rows};
+use crate::few_rows::{DepthPieces, FEW_ROWS, Sizes, TILED_ROWS, by_columns, by_rows, by_tiles};
 use crate::linear::LinearShape;
 use crate::matmul::{Matrix, Output, Threads, matmul, transpose};
 use crate::parallel::for_each_rows;
@@ -114,6 +114,7 @@ impl LinearWeight<'_> {
             }
             Self::Single(TrainedWeight { matrix, .. }) => match (matrix.as_rows(), matrix.transposed().as_rows()) {
                 (Some(weight), _) | (None, Some(weight)) if d_out == 1 => by_columns(sizes, x, weight, out),
+                (Some(weight), _) if tries_tiles(rows, d_in * d_out) && by_tiles(sizes, x, weight, out) => {}
                 (Some(weight), _) if is_special || is_read_from_memory => by_rows(sizes, x, weight, out),
                 (None, Some(weight)) if is_read_from_memory => by_columns(sizes, x, weight, out),
                 (None, Some(_)) if is_special || rows * d_out <= TINY => {
@@ -131,6 +132,13 @@ impl LinearWeight<'_> {
         }
         Ok(())
     }
+}
+
+fn tries_tiles(rows: usize, elements: usize) -> bool {
+    static LIMIT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    let limit =
+        *LIMIT.get_or_init(|| std::env::var("REGARD_TILES").ok().and_then(|x| x.parse().ok()).unwrap_or(300_000));
+    rows >= TILED_ROWS && rows <= FEW_ROWS && elements <= limit
 }
 
 /// Computes `out = x W` by `gemm`, one piece of the depth after the other.
@@ -245,6 +253,7 @@ mod tests {
             (600, 20),
             (768, 48),
             (513, 130),
+            (520, 96),
             (1030, 257),
             (384, 1536),
         ];

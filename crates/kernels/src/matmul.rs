@@ -1,12 +1,16 @@
 //! Matrix products with any strides, through the `gemm` crate.
 
 use gemm::Parallelism;
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use crate::convolution::transpose as turn;
 use crate::error::{KernelError, check_reach};
-use crate::isa::Isa;
+use crate::isa::{Isa, dispatch};
 use crate::parallel::{SERIAL_ELEMENTS, is_crowded};
+use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
+use crate::tile::{TileProduct, panel_width};
 
 /// A read-only matrix inside a slice: element `(i, j)` is `data[i·row_stride + j·col_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -125,6 +129,10 @@ pub fn matmul(
     let parallel = threads == Threads::Pool && is_worth_threads(m, a.cols, n);
     let strips = if parallel { strips(a, n) } else { 1 };
     let out = SharedSlice::new(out);
+    let is_small = !parallel && m * a.cols * n <= SERIAL_MULTIPLY_ADDS && a.cols <= SMALL_DEPTH;
+    if is_small && dispatch(SmallProduct { a, b, out: out.pointer(0), row_stride, output }) {
+        return Ok(());
+    }
     if strips == 1 {
         let parallelism = if parallel { Parallelism::Rayon(0) } else { Parallelism::None };
         // SAFETY: the strides of `a` and `b` stay inside their slices (`Matrix::strided`), those of `out` by the
@@ -143,6 +151,60 @@ pub fn matmul(
         unsafe { product(a, b, out.pointer(offset), row_stride, output, Parallelism::None) };
     });
     Ok(())
+}
+
+/// Largest depth of a [`SmallProduct`], up to which `gemm` adds in the same order.
+const SMALL_DEPTH: usize = 512;
+
+/// A product by register tiles without packing, for whole vectors of columns, with the bits of `gemm`. A training step of a tiny GPT takes
+/// 0.74 ms with it and 0.80 ms with `gemm` (AVX-512), 0.80 and 0.83 ms (AVX2).
+struct SmallProduct<'a> {
+    a: Matrix<'a>,
+    b: Matrix<'a>,
+    out: *mut f32,
+    row_stride: usize,
+    output: Output,
+}
+
+impl WithSimd for SmallProduct<'_> {
+    /// Whether the product was computed.
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        let Self { a, b, out, row_stride, output } = self;
+        let (rows, depth, width) = (a.rows, a.cols, b.cols);
+        if rows == 0 || depth == 0 || !width.is_multiple_of(S::F32_LANES) || (b.row_stride != 1 && b.col_stride != 1) {
+            return false;
+        }
+        let mut turned = Scratch::new(if b.col_stride == 1 { 0 } else { depth * width });
+        let (b, b_row) = match b.col_stride {
+            1 => (b.data, b.row_stride),
+            stride => {
+                turn(simd, b.data, stride, [width, depth], &mut turned, width);
+                (&turned[..], width)
+            }
+        };
+        let product = TileProduct {
+            rows,
+            columns: (0, width),
+            depth,
+            a: a.data.as_ptr(),
+            a_row: a.row_stride,
+            a_column: a.col_stride,
+            b: b.as_ptr(),
+            b_row,
+            b_panel: panel_width::<S>(),
+            out,
+            out_row: row_stride,
+            accumulate: output == Output::Accumulate,
+            terms: TileProduct::ONE,
+        };
+        // SAFETY: the strides of `a` and `b` stay inside their slices (`Matrix::strided`), as do those of the copy; the caller has
+        // checked `out`, which it alone uses.
+        unsafe { product.run(simd) };
+        true
+    }
 }
 
 /// Refuses operands whose sizes do not fit together, and an output that the product does not fit in.

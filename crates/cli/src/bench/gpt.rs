@@ -45,6 +45,14 @@ impl GptShape {
         6.0 * (batch * seq) as f64 * (weights as f64 + (n_layers * seq * d_model) as f64)
     }
 
+    /// Estimates the numbers that a training step holds. A float, because huge sizes would overflow an integer.
+    pub fn training_numbers(&self) -> f64 {
+        let [batch, seq, d, _, n_layers, d_ff, vocab] = self.sizes().map(|size| size as f64);
+        let weights = n_layers * d * (4.0 * d + 2.0 * d_ff) + d * (2.0 * vocab + seq);
+        // Weights, gradients and AdamW's two moments; activations for the backward pass; a chunk of logits.
+        4.0 * weights + batch * seq * n_layers * (9.0 * d + 2.0 * d_ff) + 512.0 * vocab
+    }
+
     /// Returns the configuration of the model.
     pub fn config(&self) -> TransformerConfig {
         let Self { seq, d_model, n_heads, n_layers, d_ff, vocab, .. } = *self;

@@ -30,7 +30,7 @@ impl GraphModel {
         }
     }
 
-    fn config(&self) -> GraphClassifierConfig {
+    pub fn config(&self) -> GraphClassifierConfig {
         let [_, _, d_in, _, d_model, n_heads, outputs] = self.0;
         let network = GraphNetworkConfig::Gat(GatConfig { d_model, n_heads, ..GatConfig::default() });
         GraphClassifierConfig { d_in, outputs, network }
@@ -44,7 +44,7 @@ impl GraphModel {
         4.0 * weights + nodes * (8.0 * own + 8.0 * d_model + 8.0 * outputs) + edges * (10.0 + 4.0 * n_heads)
     }
 
-    fn batch(&self) -> Result<NodeBatch> {
+    pub fn batch(&self) -> Result<NodeBatch> {
         let [nodes, links, features, own, ..] = self.0;
         let mut state = 1u64;
         let mut below = |count: usize| {

@@ -1,4 +1,4 @@
-//! Benchmarks of attention, recurrent layers, convolutions and group norm, called as in a training step.
+//! Benchmarks of attention, recurrent layers, embeddings, convolutions and group norm, called as in a training step.
 
 use anyhow::Result;
 use regard_kernels::attention::{
@@ -6,12 +6,19 @@ use regard_kernels::attention::{
     attention_backward, attention_forward,
 };
 use regard_kernels::convolution::{ConvolutionGradients, ConvolutionShape, convolution_backward, convolution_forward};
+use regard_kernels::embedding::{embedding_backward, embedding_forward};
 use regard_kernels::group_norm::{
     GroupNormGradients, GroupNormOutput, GroupNormSaved, GroupNormShape, Rectifier, group_norm_backward,
     group_norm_forward,
 };
+use regard_kernels::linear_attention::{
+    Direction, FeatureMap, LinearAttentionGradients, LinearAttentionOptions, Normalization, linear_attention_backward,
+    linear_attention_forward,
+};
 use regard_kernels::recurrent::RecurrentShape;
+use regard_kernels::recurrent::gru::{GruGradients, GruReset, GruWeights, gru_backward, gru_forward, gru_saved_len};
 use regard_kernels::recurrent::lstm::{LstmGradients, LstmWeights, lstm_backward, lstm_forward};
+use regard_kernels::unwritten;
 
 use super::work::{AttentionKind, Phase};
 
@@ -74,6 +81,66 @@ pub fn attention(kind: AttentionKind, sizes: [usize; 4], phase: Phase) -> Result
     // The backward pass needs the results of one forward pass.
     call(true, false)?;
     Ok(Box::new(move || call(phase != Phase::Backward, phase != Phase::Forward)))
+}
+
+/// Returns a call of linear attention, forward and backward, for sizes `[batch, heads, seq, d_head]`.
+pub fn linear_attention(direction: Direction, sizes: [usize; 4]) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let [batch, heads, seq, d_head] = sizes;
+    let shape =
+        AttentionShape { batch, n_heads: heads, kv_heads: heads, queries: seq, keys: seq, d_head, d_value: d_head };
+    let (feature_map, normalization) = (FeatureMap::EluPlusOne, Normalization::Sum);
+    let options = LinearAttentionOptions { feature_map, normalization, direction };
+    let len = sizes.iter().product();
+    let (q, k, v, grad) = (values(len, 1), values(len, 2), values(len, 3), values(len, 4));
+    let (mut out, mut normalizer) = (vec![0.0; len], vec![0.0; batch * heads * seq]);
+    let mut grads = [(); 3].map(|()| vec![0.0; len]);
+    Ok(Box::new(move || {
+        let view = |data| View::contiguous(data, sizes);
+        let (q, k, v) = (view(&q), view(&k), view(&v));
+        let written = ViewMut::contiguous(&mut out, sizes);
+        linear_attention_forward(shape, options, None, q, k, v, written, &mut normalizer)?;
+        let [grad_q, grad_k, grad_v] = grads.each_mut().map(|grad| ViewMut::contiguous(grad, sizes));
+        let gradients = LinearAttentionGradients { q: grad_q, k: grad_k, v: grad_v };
+        linear_attention_backward(shape, options, None, q, k, v, view(&out), &normalizer, view(&grad), gradients)?;
+        Ok(())
+    }))
+}
+
+/// Returns a call of a lookup and of the gradient of its table for sizes `[vocab, width, tokens]`. As in a training step, the results
+/// are in memory that is new in each call.
+pub fn embedding([vocab, width, tokens]: [usize; 3]) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let (table, grad) = (values(vocab * width, 1), values(tokens * width, 2));
+    let id = |x: &f32| ((x + 1.0) / 2.0 * vocab as f32) as i64 % vocab as i64;
+    let ids: Vec<i64> = values(tokens, 3).iter().map(id).collect();
+    Ok(Box::new(move || {
+        let (mut out, mut grad_table) = (unwritten(tokens * width), unwritten(vocab * width));
+        embedding_forward(&table, width, &ids, &mut out)?;
+        embedding_backward(&grad, width, &ids, &mut grad_table)?;
+        Ok(())
+    }))
+}
+
+/// Returns a call of a GRU over a sequence, forward and backward.
+pub fn gru([batch, seq, d_in, d_hidden]: [usize; 4]) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let shape = RecurrentShape { batch, seq, d_in, d_hidden };
+    let scale = 1.0 / (d_hidden as f32).sqrt();
+    let weights = |len, seed| values(len, seed).iter().map(|x| x * scale).collect::<Vec<_>>();
+    let (w_ih, w_hh) = (weights(d_in * 3 * d_hidden, 1), weights(d_hidden * 3 * d_hidden, 2));
+    let (bias_ih, bias_hh) = (weights(3 * d_hidden, 3), weights(3 * d_hidden, 4));
+    let (x, grad) = (values(batch * seq * d_in, 5), values(batch * seq * d_hidden, 6));
+    let initial = vec![0.0; batch * d_hidden];
+    let (mut hidden, mut saved) = (vec![0.0; grad.len()], vec![0.0; gru_saved_len(shape)]);
+    let lens = [x.len(), w_ih.len(), w_hh.len(), bias_ih.len(), bias_hh.len(), initial.len()];
+    let mut grads = lens.map(|len| vec![0.0; len]);
+    Ok(Box::new(move || {
+        let (weights, reset) =
+            (GruWeights { w_ih: &w_ih, w_hh: &w_hh, bias_ih: &bias_ih, bias_hh: &bias_hh }, GruReset::AfterProduct);
+        gru_forward(shape, reset, &x, weights, &initial, &mut hidden, &mut saved)?;
+        let [x_grad, w_ih, w_hh, bias_ih, bias_hh, h0] = &mut grads;
+        let gradients = GruGradients { x: x_grad, w_ih, w_hh, bias_ih, bias_hh, h0 };
+        gru_backward(shape, reset, &x, weights, &initial, &hidden, &mut saved, &grad, gradients)?;
+        Ok(())
+    }))
 }
 
 /// Returns a call of an LSTM over a sequence, forward and backward.

@@ -6,6 +6,7 @@ mod graph;
 mod handwriting;
 mod icl;
 mod image;
+mod inference;
 mod kernels;
 mod speech;
 mod train;
@@ -54,10 +55,12 @@ pub struct Bench {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Attention, windows, recurrent layers, convolutions, group norm and CTC, forward and backward
+    /// Attention, windows, recurrent layers, embeddings, convolutions, group norm and CTC, forward and backward
     Kernels,
     /// A training step of a GPT, of networks for images, graphs, speech and handwriting
     Train,
+    /// Without gradients: a step of decoding, a step of an LSTM and a GRU, evaluation of a GPT and of a graph network
+    Infer,
     /// In-context learning: drawing the fields, and the node iteration on them
     Icl,
     /// A published checkpoint, --model: embed, embed/one, prompt/TOKENS, generate/PROMPTxTOKENS, beam/TEXTSxSOURCExTOKENSxBEAMS
@@ -99,6 +102,7 @@ impl Bench {
         let all = match self.subject {
             Subject::Kernels => Work::kernels(),
             Subject::Train => Work::training(),
+            Subject::Infer => Work::inference(),
             Subject::Icl => Work::icl(),
             Subject::Checkpoint => Vec::new(),
         };

@@ -3,13 +3,14 @@
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
-use regard_ops::Precision;
+use regard_ops::{Direction, Precision};
 use regard_system::available_memory;
 
 use super::gpt::GptShape;
 use super::graph::GraphModel;
 use super::handwriting::WritingShape;
 use super::image::ImageModel;
+use super::inference::{CELLS, Inference};
 use super::speech::{self, SpeechShape};
 use super::{Subject, graph, handwriting, icl, kernels, train};
 
@@ -18,8 +19,14 @@ use super::{Subject, graph, handwriting, icl, kernels, train};
 pub enum Work {
     /// `attention/KIND/BATCHxHEADSxSEQxD_HEAD/PHASE`
     Attention { kind: AttentionKind, sizes: [usize; 4], phase: Phase },
+    /// `linear_attention/DIRECTION/BATCHxHEADSxSEQxD_HEAD`: forward and backward pass, full or causal.
+    LinearAttention { direction: Direction, sizes: [usize; 4] },
     /// `lstm/BATCHxSEQxD_INxD_HIDDEN`: forward and backward pass of an LSTM.
     Lstm { sizes: [usize; 4] },
+    /// `gru/BATCHxSEQxD_INxD_HIDDEN`: forward and backward pass of a GRU.
+    Gru { sizes: [usize; 4] },
+    /// `embedding/VOCABxWIDTHxTOKENS`: lookup, and gradient of the table.
+    Embedding { sizes: [usize; 3] },
     /// `convolution/BATCHxIN_CHANNELSxOUT_CHANNELSxSIDExKERNELxSTRIDE/PHASE`: square images and kernels, padded by half a
     /// kernel.
     Convolution { sizes: [usize; 6], phase: Phase },
@@ -38,6 +45,8 @@ pub enum Work {
     TrainSpeech(SpeechShape),
     /// `train/write/BATCHxSEQxCHARACTERSxTEXTxD_HIDDENxN_LAYERSxWINDOWxMIXTURE`: one step of a handwriting network.
     TrainWriting(WritingShape),
+    /// `decode/…`, `evaluate/…` or `step/…`: see [`Inference`].
+    Infer(Inference),
     /// `icl/STEP/DxNxP`: the fields of in-context learning, or iterations on them.
     Icl { step: IclStep, sizes: [usize; 3] },
 }
@@ -79,10 +88,12 @@ pub enum Phase {
 #[error(
     "`{name}` is not a benchmark here: {why}\n  \
      examples: attention/causal/16x4x256x64/forward (full, causal, window, dropout, bias, boolean; forward, \
-     backward, both), lstm/32x64x64x128, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
+     backward, both), linear_attention/causal/4x8x1024x64 (full, causal), lstm/32x64x64x128, gru/32x64x64x128, \
+     embedding/8000x256x4096, convolution/64x32x64x28x3x1/forward, group_norm/64x32x28x8/forward, \
      train/2x16x64x4x4x128x256, train/vit/64x28x4x96x4x6x384, train/cnn/64x28x8x32x64x128, \
      train/gat/2708x2x1433x18x64x8x7, train/speech/32x120x160x96x4x3x256x11x5x12, train/write/32x150x27x8x128x2x5x10, \
-     ctc/32x120x11x5, icl/node/20x100x10000"
+     ctc/32x120x11x5, decode/1x256x256x4x4x1024x8000, evaluate/16x256x256x4x4x1024x8000, \
+     evaluate/gat/2708x2x1433x18x64x8x7, step/lstm/1x256x256, step/gru/1x256x256, icl/node/20x100x10000"
 )]
 pub struct UnknownWork {
     name: String,
@@ -103,6 +114,8 @@ const KINDS: [(&str, AttentionKind); 6] = [
     ("bias", AttentionKind::Bias),
     ("boolean", AttentionKind::Boolean),
 ];
+
+const DIRECTIONS: [(&str, Direction); 2] = [("full", Direction::Bidirectional), ("causal", Direction::Causal)];
 
 const STEPS: [(&str, IclStep); 2] = [("fields", IclStep::Fields), ("node", IclStep::Node)];
 
@@ -128,7 +141,12 @@ impl Work {
         ] {
             works.push(Work::Attention { kind, sizes, phase: Phase::Both });
         }
-        works.extend([[32, 64, 64, 128], [1, 256, 256, 256], [32, 64, 256, 256]].map(|sizes| Work::Lstm { sizes }));
+        let sizes = [4, 8, 1024, 64];
+        works.extend(DIRECTIONS.map(|(_, direction)| Work::LinearAttention { direction, sizes }));
+        let recurrent = [[32, 64, 64, 128], [1, 256, 256, 256], [32, 64, 256, 256]];
+        works.extend(recurrent.map(|sizes| Work::Lstm { sizes }));
+        works.extend(recurrent.map(|sizes| Work::Gru { sizes }));
+        works.push(Work::Embedding { sizes: [8000, 256, 4096] });
         for sizes in [
             [64, 1, 32, 28, 3, 1],
             [64, 32, 64, 28, 3, 1],
@@ -168,6 +186,11 @@ impl Work {
         gpt.into_iter().chain(half).chain(images).chain(others).collect()
     }
 
+    /// Returns the benchmarks without gradients of the speed table.
+    pub fn inference() -> Vec<Self> {
+        Inference::all().into_iter().map(Work::Infer).collect()
+    }
+
     /// Returns the in-context-learning benchmarks of the speed table.
     pub fn icl() -> Vec<Self> {
         STEPS.map(|(_, step)| Work::Icl { step, sizes: [20, 100, 10_000] }).into()
@@ -177,7 +200,10 @@ impl Work {
     pub fn subject(&self) -> Subject {
         match self {
             Work::Attention { .. }
+            | Work::LinearAttention { .. }
             | Work::Lstm { .. }
+            | Work::Gru { .. }
+            | Work::Embedding { .. }
             | Work::Convolution { .. }
             | Work::GroupNorm { .. }
             | Work::Ctc { .. } => Subject::Kernels,
@@ -186,6 +212,7 @@ impl Work {
             | Work::TrainGraph(_)
             | Work::TrainSpeech(_)
             | Work::TrainWriting(_) => Subject::Train,
+            Work::Infer(_) => Subject::Infer,
             Work::Icl { .. } => Subject::Icl,
         }
     }
@@ -200,7 +227,17 @@ impl Work {
             }
             Work::Convolution { sizes, phase } => format!("convolution/{}/{}", joined(sizes), phase_name(phase)),
             Work::GroupNorm { sizes, phase } => format!("group_norm/{}/{}", joined(sizes), phase_name(phase)),
+            Work::LinearAttention { direction, sizes } => {
+                let direction = DIRECTIONS.iter().find(|d| d.1 == *direction).map_or("", |d| d.0);
+                format!("linear_attention/{direction}/{}", joined(sizes))
+            }
             Work::Lstm { sizes } => format!("lstm/{}", joined(sizes)),
+            Work::Gru { sizes } => format!("gru/{}", joined(sizes)),
+            Work::Embedding { sizes } => format!("embedding/{}", joined(sizes)),
+            Work::Infer(inference) => {
+                let (name, sizes) = inference.name_and_sizes();
+                format!("{name}/{}", joined(&sizes))
+            }
             Work::Ctc { sizes } => format!("ctc/{}", joined(sizes)),
             Work::TrainSpeech(shape) => format!("train/speech/{}", joined(&shape.sizes())),
             Work::Train(shape, Precision::F32) => format!("train/{}", joined(&shape.sizes())),
@@ -232,7 +269,14 @@ impl Work {
                 // Inputs, results and gradients, and about as much again while each thread lays out a head.
                 rows * (9.0 * float(d_head) + 1.0) + dense
             }
-            Work::Lstm { sizes: [batch, seq, d_in, d_hidden] } => {
+            Work::LinearAttention { sizes: [batch, heads, seq, d_head], .. } => {
+                // Inputs, results and gradients, and as much again while each thread lays out a head.
+                16.0 * float(batch) * float(heads) * float(seq) * float(d_head)
+            }
+            Work::Embedding { sizes: [vocab, width, tokens] } => {
+                2.0 * float(width) * (float(vocab) + float(tokens)) + 2.0 * float(tokens)
+            }
+            Work::Lstm { sizes: [batch, seq, d_in, d_hidden] } | Work::Gru { sizes: [batch, seq, d_in, d_hidden] } => {
                 let weights = 4.0 * float(d_hidden) * (float(d_in) + float(d_hidden));
                 3.0 * weights + float(batch) * float(seq) * (2.0 * float(d_in) + 12.0 * float(d_hidden))
             }
@@ -256,14 +300,8 @@ impl Work {
             Work::TrainGraph(model) => model.numbers(),
             Work::TrainSpeech(shape) => shape.numbers(),
             Work::TrainWriting(shape) => shape.numbers(),
-            Work::Train(GptShape { batch, seq, d_model, n_layers, d_ff, vocab, .. }, _) => {
-                let d = float(d_model);
-                let weights =
-                    float(n_layers) * d * (4.0 * d + 2.0 * float(d_ff)) + d * (2.0 * float(vocab) + float(seq));
-                let rows = float(batch) * float(seq);
-                // Weights, gradients and AdamW's two moments; activations for the backward pass; a chunk of logits.
-                4.0 * weights + rows * float(n_layers) * (9.0 * d + 2.0 * float(d_ff)) + 512.0 * float(vocab)
-            }
+            Work::Train(shape, _) => shape.training_numbers(),
+            Work::Infer(inference) => inference.numbers(),
             Work::Icl { sizes: [d, n, _], .. } => {
                 // Three matrices over all spins and a block of prompts, in f64.
                 let spins = float(d) * (float(d) + 1.0);
@@ -288,7 +326,11 @@ impl Work {
         }
         match self {
             Work::Attention { kind, sizes, phase } => kernels::attention(*kind, *sizes, *phase),
+            Work::LinearAttention { direction, sizes } => kernels::linear_attention(*direction, *sizes),
             Work::Lstm { sizes } => kernels::lstm(*sizes),
+            Work::Gru { sizes } => kernels::gru(*sizes),
+            Work::Embedding { sizes } => kernels::embedding(*sizes),
+            Work::Infer(inference) => inference.prepare(),
             Work::Convolution { sizes, phase } => kernels::convolution(*sizes, *phase),
             Work::GroupNorm { sizes, phase } => kernels::group_norm(*sizes, *phase),
             Work::Train(shape, precision) => train::step(*shape, *precision),
@@ -349,6 +391,25 @@ impl FromStr for Work {
                 let shape = sizes(shape).and_then(WritingShape::new).map_err(|why| unknown(&why))?;
                 Ok(Work::TrainWriting(shape))
             }
+            ["linear_attention", direction, shape] => {
+                let found = DIRECTIONS.iter().find(|d| d.0 == *direction);
+                let direction = found.ok_or_else(|| unknown("expected full or causal"))?.1;
+                Ok(Work::LinearAttention { direction, sizes: sizes(shape).map_err(|why| unknown(&why))? })
+            }
+            ["gru", shape] => Ok(Work::Gru { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
+            ["embedding", shape] => Ok(Work::Embedding { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
+            [kind @ ("decode" | "evaluate"), shape] => {
+                let shape = sizes(shape).and_then(GptShape::new).map_err(|why| unknown(&why))?;
+                Ok(Work::Infer(if *kind == "decode" { Inference::Decode(shape) } else { Inference::Evaluate(shape) }))
+            }
+            ["evaluate", "gat", shape] => {
+                let model = sizes(shape).map(GraphModel).and_then(GraphModel::checked);
+                Ok(Work::Infer(Inference::EvaluateGraph(model.map_err(|why| unknown(&why))?)))
+            }
+            ["step", cell, shape] => {
+                let cell = CELLS.iter().find(|c| c.0 == *cell).ok_or_else(|| unknown("expected lstm or gru"))?.1;
+                Ok(Work::Infer(Inference::Step(cell, sizes(shape).map_err(|why| unknown(&why))?)))
+            }
             ["lstm", shape] => Ok(Work::Lstm { sizes: sizes(shape).map_err(|why| unknown(&why))? }),
             ["train", shape] | ["train", "bf16", shape] => {
                 let precision = if parts.len() == 2 { Precision::F32 } else { Precision::Bf16 };
@@ -359,7 +420,10 @@ impl FromStr for Work {
                 let step = STEPS.iter().find(|s| s.0 == *step).ok_or_else(|| unknown("expected fields or node"))?.1;
                 Ok(Work::Icl { step, sizes: sizes(shape).map_err(|why| unknown(&why))? })
             }
-            _ => Err(unknown("expected attention/…, lstm/…, convolution/…, group_norm/…, ctc/…, train/… or icl/…")),
+            _ => Err(unknown(
+                "expected attention/…, linear_attention/…, lstm/…, gru/…, embedding/…, convolution/…, group_norm/…, ctc/…, train/…, \
+                 decode/…, evaluate/…, step/… or icl/…",
+            )),
         }
     }
 }
@@ -381,7 +445,7 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for work in [Work::kernels(), Work::training(), Work::icl()].concat() {
+        for work in [Work::kernels(), Work::training(), Work::inference(), Work::icl()].concat() {
             assert_eq!(work.name().parse::<Work>().unwrap(), work);
         }
     }
@@ -400,6 +464,10 @@ mod tests {
             ("train/gat/50x2x9x3x10x3x2", "n_heads = 3"),
             ("ctc/1x4x3x5", "no more labels than frames"),
             ("train/speech/1x8x4x9x2x1x4x3x2x1", "d_model"),
+            ("linear_attention/window/1x2x3x4", "full or causal"),
+            ("decode/1x8x10x3x1x4x5", "n_heads"),
+            ("evaluate/1x8", "expected 7 sizes"),
+            ("step/rnn/1x2x3", "lstm or gru"),
             ("nothing", "expected attention"),
         ] {
             let error = name.parse::<Work>().unwrap_err().to_string();

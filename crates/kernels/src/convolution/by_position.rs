@@ -8,13 +8,15 @@ use pulp::{Simd, WithSimd};
 use super::pass::Part;
 use crate::tile::round_to_lanes;
 
-/// Number of vectors of positions in a register tile.
-const VECTORS: usize = 3;
+/// Returns the number of vectors of positions in a register tile.
+const fn most_vectors<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 3 } else { 4 }
+}
 
-/// Returns the number of rows of a register tile. With three vectors and their factors, 8 rows take 28 of 32 registers,
-/// 4 rows 16 of 16.
+/// Returns the number of rows of a register tile. With three vectors and their factors, 8 rows take 28 of 32 registers. With 16
+/// registers, 3 rows of 4 vectors take all of them; the compiler kept one of the sums of 4 rows of 3 vectors in memory.
 const fn most_rows<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { 8 } else { 4 }
+    if S::REGISTER_COUNT >= 32 { 8 } else { 3 }
 }
 
 /// The sums of some channels at all positions of a part: `sums[r, p] = start[r] + Σ_t weights[t, r] · source[taps[t] + p]`.
@@ -100,11 +102,12 @@ impl<'a> PositionSums<'a> {
         }
         let mut position = 0;
         while position < self.positions {
-            let vectors = ((self.positions - position) / S::F32_LANES).min(VECTORS);
+            let vectors = ((self.positions - position) / S::F32_LANES).min(most_vectors::<S>());
             match vectors {
                 1 => self.tile::<S, R, 1>(simd, weights, source, sums, position, out),
                 2 => self.tile::<S, R, 2>(simd, weights, source, sums, position, out),
-                _ => self.tile::<S, R, VECTORS>(simd, weights, source, sums, position, out),
+                3 => self.tile::<S, R, 3>(simd, weights, source, sums, position, out),
+                _ => self.tile::<S, R, 4>(simd, weights, source, sums, position, out),
             }
             position += vectors * S::F32_LANES;
         }
@@ -120,6 +123,9 @@ impl<'a> PositionSums<'a> {
         position: usize,
         out: &mut [f32],
     ) {
+        if V > most_vectors::<S>() {
+            return;
+        }
         let end = position + V * S::F32_LANES;
         assert!(end <= self.positions && (R - 1) * self.positions + end <= out.len());
         assert!(weights.len() >= R * self.taps.len() && source.len() >= self.source_len);
@@ -133,14 +139,28 @@ impl<'a> PositionSums<'a> {
             // SAFETY: the vectors end at most `self.positions` after `tap`, so before `source_len`, and there are R weights
             // for each tap. Vectors need no alignment.
             unsafe {
-                let mut columns = [zero; V];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = source.add(tap + v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
-                }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let factor = simd.splat_f32s(*weight.add(r));
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = simd.mul_add_e_f32s(factor, column, *sum);
+                // The shorter side stays in registers and the other passes through one.
+                if R < V {
+                    let mut factors = [zero; R];
+                    for (r, factor) in factors.iter_mut().enumerate() {
+                        *factor = simd.splat_f32s(*weight.add(r));
+                    }
+                    for v in 0..V {
+                        let column = source.add(tap + v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                        for (sums, factor) in sums.iter_mut().zip(factors) {
+                            sums[v] = simd.mul_add_e_f32s(factor, column, sums[v]);
+                        }
+                    }
+                } else {
+                    let mut columns = [zero; V];
+                    for (v, column) in columns.iter_mut().enumerate() {
+                        *column = source.add(tap + v * S::F32_LANES).cast::<S::f32s>().read_unaligned();
+                    }
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let factor = simd.splat_f32s(*weight.add(r));
+                        for (sum, column) in sums.iter_mut().zip(columns) {
+                            *sum = simd.mul_add_e_f32s(factor, column, *sum);
+                        }
                     }
                 }
                 weight = weight.add(R);

@@ -71,7 +71,7 @@ macro_rules! squares {
 
 /// Writes `out[j · out_row + i] = x[i · x_row + j]` for the rows `i` and columns `j` of `x`.
 #[inline(always)]
-pub(super) fn transpose<S: Simd>(
+pub(crate) fn transpose<S: Simd>(
     _: S,
     x: &[f32],
     x_row: usize,

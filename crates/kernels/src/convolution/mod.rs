@@ -30,6 +30,7 @@ mod weight_gradient;
 mod winograd;
 
 pub use backward::{ConvolutionGradients, convolution_backward};
+pub(crate) use channels_last::transpose;
 pub use forward::convolution_forward;
 
 use std::ops::Range;

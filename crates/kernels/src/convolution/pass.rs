@@ -58,6 +58,37 @@ impl Part {
         };
         (0..*rows).flat_map(row).collect()
     }
+
+    /// Returns the number of outputs.
+    fn len(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+
+    /// Returns [`positions`](Self::positions) whose outputs are numbered in blocks.
+    fn positions_in_blocks(&self) -> Vec<Position> {
+        let numbered = |(at, position)| Position { out: at % BLOCK, ..position };
+        self.positions().into_iter().enumerate().map(numbered).collect()
+    }
+
+    /// Writes the sums of a channel, whose rows are `row_len` elements apart, to their places in the channel of the output.
+    #[inline(always)]
+    fn place(&self, sums: &[f32], row_len: usize, out: &mut [f32]) {
+        let Self { size: [rows, columns], out: (begin, [row, column]), .. } = *self;
+        let out = &mut out[begin..];
+        if [row_len, row, column] == [columns, columns, 1] {
+            return out[..rows * columns].copy_from_slice(&sums[..rows * columns]);
+        }
+        for y in 0..rows {
+            let (sums, out) = (&sums[y * row_len..][..columns], &mut out[y * row..]);
+            if column == 1 {
+                copy_row(sums, &mut out[..columns]);
+            } else {
+                for (out, sum) in out.iter_mut().step_by(column).zip(sums) {
+                    *out = *sum;
+                }
+            }
+        }
+    }
 }
 
 /// The sums `out[n, r, p] = start[r] + Σ_t weight[r, t] · copy_n[taps[t] + p]` for the outputs `p` of all parts.
@@ -98,18 +129,24 @@ impl Pass<'_> {
         }
         let places: Vec<&[usize]> = self.parts.iter().map(|part| &part.places[..]).collect();
         let packed = Packed::new(simd, self.kernels, &places, &bounds);
-        let positions: Vec<Vec<Position>> = match self.vectors {
-            Vectors::Channels => self.parts.iter().map(Part::positions).collect(),
-            Vectors::Positions => Vec::new(),
-        };
         let (channel_len, panels) = (out.len() / self.batch / channels, bounds.len() - 1);
+        let has_gaps = self.parts.iter().map(Part::len).sum::<usize>() < channel_len;
+        let positions: Vec<Vec<Position>> = match (self.vectors, &self.parts[..]) {
+            (Vectors::Channels, [part]) => vec![part.positions_in_blocks()],
+            (Vectors::Channels, parts) => parts.iter().map(Part::positions).collect(),
+            (Vectors::Positions, _) => Vec::new(),
+        };
         let (pass, packed, positions, start) = (&self, &packed[..], &positions[..], &start[..]);
         let out = SharedSlice::new(out);
         split.for_each(panels, |images, panels| {
-            simd.vectorize(Unit { pass, packed, positions, start, channel_len, images, panels, out });
+            simd.vectorize(Unit { pass, packed, positions, start, channel_len, has_gaps, images, panels, out });
         });
     }
 }
+
+/// Number of outputs of a single part that are computed for all panels before the next: their inputs and sums stay in the first cache,
+/// and eight register tiles fill it.
+const BLOCK: usize = 48;
 
 /// Some images and panels of output channels.
 struct Unit<'a> {
@@ -122,6 +159,8 @@ struct Unit<'a> {
     start: &'a [f32],
     /// Number of outputs of a channel of an image.
     channel_len: usize,
+    /// Whether some outputs belong to no part and are 0.
+    has_gaps: bool,
     images: Range<usize>,
     panels: Range<usize>,
     out: SharedSlice<'a>,
@@ -135,7 +174,15 @@ impl WithSimd for Unit<'_> {
         let Pass { images, planes, vectors, ref parts, kernels, .. } = *self.pass;
         let whole = planes.phase(planes.channels, [0, 0]);
         let (source_len, sums_len) = match vectors {
-            Vectors::Channels => (if planes.is_image() { 0 } else { whole }, self.channel_len * panel_width::<S>()),
+            Vectors::Channels => {
+                let sums = match &parts[..] {
+                    // A block of sums and, if there are gaps, the outputs without them.
+                    [part] if self.has_gaps => BLOCK * panel_width::<S>() + part.len() * kernels.channels[1],
+                    [_] => BLOCK * panel_width::<S>(),
+                    _ => self.channel_len * panel_width::<S>(),
+                };
+                (if planes.is_image() { 0 } else { whole }, sums)
+            }
             Vectors::Positions => {
                 let sums: Vec<PositionSums<'_>> = parts.iter().map(PositionSums::new::<S>).collect();
                 let source_len = sums.iter().map(|sums| sums.source_len()).max().unwrap_or(0);
@@ -147,7 +194,6 @@ impl WithSimd for Unit<'_> {
         // Zeros around the images stay for all of them.
         source.fill(0.0);
         let image_len = planes.channels * planes.image[0] * planes.image[1];
-        let is_whole = parts.iter().map(|part| part.size[0] * part.size[1]).sum::<usize>() == self.channel_len;
         for n in self.images.clone() {
             let image = &images[n * image_len..][..image_len];
             let source = if source.is_empty() {
@@ -156,6 +202,10 @@ impl WithSimd for Unit<'_> {
                 planes.copy(image, source);
                 &*source
             };
+            if let (Vectors::Channels, [part]) = (vectors, &parts[..]) {
+                self.in_blocks(simd, part, n, source, sums);
+                continue;
+            }
             for panel in self.panels.clone() {
                 let (first, count) = self.packed[0].channels(panel);
                 let count = count.min(kernels.channels[1] - first);
@@ -163,9 +213,9 @@ impl WithSimd for Unit<'_> {
                 // SAFETY: the outputs of these channels of the image, which only this unit writes.
                 let out = unsafe { self.out.slice(begin, count * self.channel_len) };
                 match vectors {
-                    Vectors::Channels => self.by_channel(simd, panel, source, is_whole, sums, out),
+                    Vectors::Channels => self.by_channel(simd, panel, source, sums, out),
                     Vectors::Positions => {
-                        if !is_whole {
+                        if self.has_gaps {
                             out.fill(0.0);
                         }
                         self.by_position(simd, panel, source, sums, out);
@@ -177,27 +227,48 @@ impl WithSimd for Unit<'_> {
 }
 
 impl Unit<'_> {
+    /// Computes the outputs of a single part in image `n`.
     #[inline(always)]
-    fn by_channel<S: Simd>(
-        &self,
-        simd: S,
-        panel: usize,
-        source: &[f32],
-        is_whole: bool,
-        sums: &mut [f32],
-        out: &mut [f32],
-    ) {
+    fn in_blocks<S: Simd>(&self, simd: S, part: &Part, n: usize, source: &[f32], memory: &mut [f32]) {
+        let (packed, channels) = (&self.packed[0], self.pass.kernels.channels[1]);
+        let first = packed.channels(self.panels.start).0;
+        let last = packed.channels(self.panels.end - 1);
+        let end = (last.0 + last.1).min(channels);
+        let begin = (n * channels + first) * self.channel_len;
+        // SAFETY: the outputs of these channels of the image, which only this unit writes.
+        let out = unsafe { self.out.slice(begin, (end - first) * self.channel_len) };
+        let (sums, apart) = memory.split_at_mut(BLOCK * panel_width::<S>());
+        let (result, row_len) = if self.has_gaps { (&mut *apart, part.len()) } else { (&mut *out, self.channel_len) };
+        for (block, positions) in self.positions[0].chunks(BLOCK).enumerate() {
+            for panel in self.panels.clone() {
+                let (channel, width) = packed.channels(panel);
+                let (weights, start) = (packed.panel(panel), &self.start[channel..][..width]);
+                let sums = &mut sums[..positions.len() * width];
+                PanelSums { taps: &part.taps, weights, channels: width, start, positions, source }.run(simd, sums);
+                let to = &mut result[(channel - first) * row_len + block * BLOCK..];
+                transpose(simd, sums, width, [positions.len(), width.min(end - channel)], to, row_len);
+            }
+        }
+        if self.has_gaps {
+            out.fill(0.0);
+            for (apart, out) in apart.chunks_exact(row_len).zip(out.chunks_exact_mut(self.channel_len)) {
+                part.place(apart, part.size[1], out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn by_channel<S: Simd>(&self, simd: S, panel: usize, source: &[f32], sums: &mut [f32], out: &mut [f32]) {
         let (first, channels) = self.packed[0].channels(panel);
         let sums = &mut sums[..self.channel_len * channels];
-        if !is_whole {
+        if self.has_gaps {
             sums.fill(0.0);
         }
         for ((part, packed), positions) in self.pass.parts.iter().zip(self.packed).zip(self.positions) {
             let (weights, start) = (packed.panel(panel), &self.start[first..][..channels]);
             PanelSums { taps: &part.taps, weights, channels, start, positions, source }.run(simd, sums);
         }
-        let count = out.len() / self.channel_len;
-        transpose(simd, sums, channels, [self.channel_len, count], out, self.channel_len);
+        transpose(simd, sums, channels, [self.channel_len, out.len() / self.channel_len], out, self.channel_len);
     }
 
     #[inline(always)]
@@ -206,23 +277,8 @@ impl Unit<'_> {
             let (first, count) = packed.channels(panel);
             let product = PositionSums::new::<S>(part);
             product.run(simd, packed.panel(panel), &self.start[first..][..count], source, sums);
-            let Part { size: [rows, columns], source: [row_len, _], out: (begin, [row, column]), .. } = *part;
             for (sums, out) in sums.chunks(product.row_len()).zip(out.chunks_exact_mut(self.channel_len)) {
-                let out = &mut out[begin..];
-                if [row_len, row, column] == [columns, columns, 1] {
-                    out[..rows * columns].copy_from_slice(&sums[..rows * columns]);
-                    continue;
-                }
-                for y in 0..rows {
-                    let (sums, out) = (&sums[y * row_len..][..columns], &mut out[y * row..]);
-                    if column == 1 {
-                        copy_row(sums, &mut out[..columns]);
-                    } else {
-                        for (out, sum) in out.iter_mut().step_by(column).zip(sums) {
-                            *out = *sum;
-                        }
-                    }
-                }
+                part.place(sums, part.source[0], out);
             }
         }
     }

@@ -3,7 +3,8 @@
 //! All three have the same structure. The input projections of all steps are one matrix product before the time loop, and
 //! the gradients of the weights and of the input are products after it. Only `h_{t−1} W_hh` stays inside the loop: its
 //! weights are packed once into column panels, the batch (or, for small batches, the hidden units) is split over a team of
-//! threads, and the nonlinearity of a step is applied to the sums while they are in cache.
+//! threads, and the nonlinearity of a step is applied to the sums while they are in cache. A sequence of one step, as in decoding,
+//! packs nothing.
 //!
 //! Weights are `[from, to]`, as in `x W`: the transpose of PyTorch's `weight_ih_l0`.
 
@@ -22,6 +23,8 @@ use pulp::Simd;
 
 use self::weight_gradient::RowSource;
 use crate::error::KernelError;
+use crate::linear::LinearShape;
+use crate::linear_weight::LinearWeight;
 use crate::matmul::{Matrix, Output, Threads, matmul};
 
 /// The sizes of a recurrent layer and of its input.
@@ -86,6 +89,16 @@ fn columns(data: &[f32], rows: usize, width: usize, first: usize, cols: usize) -
 /// Computes `out = a b` on all threads; zero if the inner size is zero.
 fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], row_stride: usize) -> Result<(), KernelError> {
     matmul(a, b, out, row_stride, Output::Replace, Threads::Pool)
+}
+
+/// Computes `out = x W` for one step. A row of `out` has the same bits whatever other rows are computed with it.
+///
+/// # Shapes
+/// `x` `[batch, depth]`, `weight` `[depth, width]`, `out` `[batch, width]`.
+fn step_product(batch: usize, x: &[f32], weight: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
+    let (d_in, d_out) = (x.len() / batch, out.len() / batch);
+    let weight = LinearWeight::from(Matrix::new(weight, d_in, d_out)?);
+    weight.product(LinearShape { rows: batch, d_in, d_out }, x, out)
 }
 
 /// Returns the gradient before a logistic function whose value is `s`: `σ' = s (1 − s)`.

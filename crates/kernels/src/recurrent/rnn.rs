@@ -7,12 +7,13 @@
 use pulp::Simd;
 
 use super::panels::PanelColumns;
-use super::time_loop::{BackwardPass, ForwardPass, Step, UnitCell};
+use super::time_loop::{BackwardPass, ForwardPass, SingleStep, Step, UnitCell};
 use super::weight_gradient::{Columns, Target, weight_gradients};
-use super::{PreviousStates, RecurrentShape, in_pool, product, through_tanh};
+use super::{PreviousStates, RecurrentShape, in_pool, product, step_product, through_tanh};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
 use crate::vector::{load, tanh};
 
@@ -61,10 +62,19 @@ pub fn rnn_forward(
         return Ok(());
     }
     in_pool(&shape, || {
+        let columns = PanelColumns::Units;
+        if shape.seq == 1 {
+            step_product(shape.batch, x, weights.w_ih, hidden)?;
+            let mut sums = Scratch::new(hidden.len());
+            step_product(shape.batch, h0, weights.w_hh, &mut sums)?;
+            let cell = ForwardCell { shape, bias: weights.bias, hidden: SharedSlice::new(hidden) };
+            dispatch(SingleStep { shape, columns, sums: &sums, cell });
+            return Ok(());
+        }
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         product(x, Matrix::new(weights.w_ih, shape.d_in, shape.d_hidden)?, hidden, shape.d_hidden)?;
         let cell = ForwardCell { shape, bias: weights.bias, hidden: SharedSlice::new(hidden) };
-        let (w_hh, columns) = (weights.w_hh, PanelColumns::Units);
+        let w_hh = weights.w_hh;
         dispatch(ForwardPass { shape, w_hh, columns, h0, cell });
         Ok(())
     })

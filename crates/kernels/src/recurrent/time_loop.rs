@@ -9,6 +9,8 @@ use super::panels::{PanelColumns, Panels, Source, UNIT_VECTORS, sweep};
 use super::states::{StateMemory, StatePair};
 use super::team::{Part, Team, TimeLoop};
 use crate::shared_slice::SharedSlice;
+use crate::tile::TILE_ROWS;
+use crate::vector::load;
 
 /// What a layer does in a step, given panels of `N` vectors of sums.
 pub(super) trait Cell<const N: usize>: Sync {
@@ -119,6 +121,51 @@ impl<C: Cell<N>, const N: usize> WithSimd for ForwardPass<'_, C, N> {
         let panels = Panels::new::<S>(source, d_hidden, d_hidden, columns);
         let mut states = StateMemory::starting_from(h0, batch, d_hidden);
         Team::new(&shape, width).run(simd, &ForwardLoop { seq, panels, states: states.pair(), cell });
+    }
+}
+
+/// A forward pass of one step, as in decoding. Its product is not [packed](Panels), which would cost more than the product.
+pub(super) struct SingleStep<'a, C, const N: usize> {
+    pub(super) shape: RecurrentShape,
+    pub(super) columns: PanelColumns,
+    /// The sums of `h_0 W_hh`, `[batch, gates · d_hidden]`.
+    pub(super) sums: &'a [f32],
+    pub(super) cell: C,
+}
+
+impl<C: Cell<N>, const N: usize> WithSimd for SingleStep<'_, C, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { shape: RecurrentShape { batch, d_hidden, .. }, columns, sums, cell } = self;
+        let lanes = S::F32_LANES;
+        let (width, units) = match columns {
+            PanelColumns::GatesOfUnits => (N * d_hidden, lanes),
+            PanelColumns::Units => (d_hidden, N * lanes),
+        };
+        let mut states = StateMemory::new(batch, d_hidden);
+        let biases = SharedSlice::new(&mut []);
+        let step = Step { index: 0, states: states.pair(), written: 1, biases, group_start: 0 };
+        for unit in (0..d_hidden).step_by(units) {
+            let count = units.min(d_hidden - unit);
+            for first in (0..batch).step_by(TILE_ROWS) {
+                let rows = TILE_ROWS.min(batch - first);
+                let mut tile = [[simd.splat_f32s(0.0); N]; TILE_ROWS];
+                for (r, tile) in tile[..rows].iter_mut().enumerate() {
+                    for (j, sum) in tile.iter_mut().enumerate() {
+                        let (column, count) = match columns {
+                            PanelColumns::GatesOfUnits => (j * d_hidden + unit, count),
+                            PanelColumns::Units => (unit + j * lanes, count.saturating_sub(j * lanes).min(lanes)),
+                        };
+                        if count > 0 {
+                            *sum = load(simd, &sums[(first + r) * width + column..][..count]);
+                        }
+                    }
+                }
+                cell.finish(simd, step, first, (unit, count), &mut tile[..rows]);
+            }
+        }
     }
 }
 

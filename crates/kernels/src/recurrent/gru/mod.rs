@@ -17,12 +17,13 @@ mod tests;
 
 use self::cell::{BackwardMemory, ForwardMemory};
 use super::panels::PanelColumns;
-use super::time_loop::{BackwardPass, ForwardPass};
+use super::time_loop::{BackwardPass, ForwardPass, SingleStep};
 use super::weight_gradient::{Columns, RowSource, Target, weight_gradients};
-use super::{PreviousStates, RecurrentShape, columns, in_pool, product};
+use super::{PreviousStates, RecurrentShape, columns, in_pool, product, step_product};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
 
 /// Number of gates of a unit.
@@ -93,6 +94,9 @@ pub fn gru_forward(
         return Ok(());
     }
     in_pool(&shape, || {
+        if shape.seq == 1 && reset == GruReset::AfterProduct {
+            return single_step(shape, x, weights, h0, hidden, saved);
+        }
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         let w_ih = Matrix::new(weights.w_ih, shape.d_in, GATES * shape.d_hidden)?;
         product(x, w_ih, saved, SAVED * shape.d_hidden)?;
@@ -108,6 +112,29 @@ pub fn gru_forward(
         }
         Ok(())
     })
+}
+
+/// Runs the layer, which resets after the product, over a sequence of one step.
+fn single_step(
+    shape: RecurrentShape,
+    x: &[f32],
+    weights: GruWeights<'_>,
+    h0: &[f32],
+    hidden: &mut [f32],
+    saved: &mut [f32],
+) -> Result<(), KernelError> {
+    let RecurrentShape { batch, d_hidden, .. } = shape;
+    let (width, columns) = (GATES * d_hidden, PanelColumns::GatesOfUnits);
+    let mut sums = Scratch::new(batch * width);
+    step_product(batch, x, weights.w_ih, &mut sums)?;
+    for (saved, sums) in saved.chunks_exact_mut(SAVED * d_hidden).zip(sums.chunks_exact(width)) {
+        saved[..width].copy_from_slice(sums);
+    }
+    step_product(batch, h0, weights.w_hh, &mut sums)?;
+    let (hidden, saved) = (SharedSlice::new(hidden), SharedSlice::new(saved));
+    let cell = after_product::ForwardCell(ForwardMemory { shape, weights, h0, hidden, saved });
+    dispatch(SingleStep::<_, GATES> { shape, columns, sums: &sums, cell });
+    Ok(())
 }
 
 /// Computes the gradients of input, weights and initial state from those of every `h_t`.

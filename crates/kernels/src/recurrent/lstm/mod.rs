@@ -17,12 +17,13 @@ pub mod window;
 use self::backward::BackwardCell;
 use self::forward::ForwardCell;
 use super::panels::PanelColumns;
-use super::time_loop::{BackwardPass, ForwardPass};
+use super::time_loop::{BackwardPass, ForwardPass, SingleStep};
 use super::weight_gradient::{Columns, Target, weight_gradients};
-use super::{PreviousStates, RecurrentShape, in_pool, product};
+use super::{PreviousStates, RecurrentShape, in_pool, product, step_product};
 use crate::error::{KernelError, check_sizes};
 use crate::isa::dispatch;
 use crate::matmul::Matrix;
+use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
 
 /// Number of gates of a unit.
@@ -78,12 +79,21 @@ pub fn lstm_forward(
         return Ok(());
     }
     in_pool(&shape, || {
-        let width = GATES * shape.d_hidden;
+        let (width, columns) = (GATES * shape.d_hidden, PanelColumns::GatesOfUnits);
+        if shape.seq == 1 {
+            step_product(shape.batch, x, weights.w_ih, gates)?;
+            let mut sums = Scratch::new(gates.len());
+            step_product(shape.batch, h0, weights.w_hh, &mut sums)?;
+            let [hidden, cells, gates] = [hidden, cells, gates].map(SharedSlice::new);
+            let cell = ForwardCell { shape, bias: weights.bias, c0, hidden, cells, gates };
+            dispatch(SingleStep::<_, GATES> { shape, columns, sums: &sums, cell });
+            return Ok(());
+        }
         let x = Matrix::new(x, shape.rows(), shape.d_in)?;
         product(x, Matrix::new(weights.w_ih, shape.d_in, width)?, gates, width)?;
         let [hidden, cells, gates] = [hidden, cells, gates].map(SharedSlice::new);
         let cell = ForwardCell { shape, bias: weights.bias, c0, hidden, cells, gates };
-        let (w_hh, columns) = (weights.w_hh, PanelColumns::GatesOfUnits);
+        let w_hh = weights.w_hh;
         dispatch(ForwardPass::<_, GATES> { shape, w_hh, columns, h0, cell });
         Ok(())
     })

@@ -83,6 +83,19 @@ impl AttentionCache {
         Ok(seen)
     }
 
+    /// Forgets the tokens after the first `len`, so that others can follow there. A running state cannot go back.
+    pub fn truncate(&mut self, len: usize) -> Result<(), NnError> {
+        match &self.past {
+            _ if len >= self.len => {}
+            Past::State(_) => {
+                let expected = format!("{} or more, as a running state cannot forget single tokens", self.len);
+                return Err(NnError::input("length of the cache", expected, len.to_string()));
+            }
+            Past::Nothing | Past::KeysValues(..) => self.len = len,
+        }
+        Ok(())
+    }
+
     /// Computes outputs from the running state so far and keeps the state that `step` returns with them. No gradient flows
     /// through it.
     pub(super) fn advance(
@@ -177,5 +190,20 @@ mod tests {
             [1, 8, 64].map(|tokens| tokens * 3 * 2 * 8)
         );
         assert_eq!([1, 8, 64].map(|tokens| held(Weighing::Linear, tokens)), [3 * 2 * (4 * 4 + 4 + 4); 3]);
+    }
+
+    #[test]
+    fn tokens_after_a_truncated_cache_are_those_that_follow_it() {
+        let device = Device::flex();
+        let random = |len| Tensor::<4>::random([2, 3, len, 4], Distribution::Default, &device);
+        let (kept, forgotten, next) = (random(5), random(2), random(1));
+        let mut cache = AttentionCache::new();
+        cache.append(kept.clone(), kept.clone()).unwrap();
+        cache.append(forgotten.clone(), forgotten).unwrap();
+        cache.truncate(9).unwrap();
+        assert_eq!(cache.len(), 7);
+        cache.truncate(5).unwrap();
+        let (keys, _) = cache.append(next.clone(), next.clone()).unwrap();
+        keys.into_data().assert_eq(&Tensor::cat(vec![kept, next], 2).into_data(), true);
     }
 }

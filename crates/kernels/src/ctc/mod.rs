@@ -10,11 +10,15 @@
 //! ∂logits_t(k) = p_t(k) − Σ_{s: label k} α_t(s) β_t(s) / P
 //! ```
 //!
-//! `α` and `β` are computed as logarithms in f64, so that neither long nor improbable sequences underflow.
+//! `α` and `β` are f64 with exponents of their own, so that neither long nor improbable sequences underflow.
+
+mod lattice;
+mod powers;
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use self::lattice::Lattice;
 use crate::error::{KernelError, check_len, check_product};
 use crate::isa::dispatch;
 use crate::parallel::is_crowded;
@@ -146,116 +150,22 @@ impl WithSimd for Sequence<'_> {
                 (max, vector::sum_exp(simd, x, max))
             })
             .collect();
+        if rows.iter().any(|(_, sum)| sum.is_nan()) {
+            *loss = f32::NAN;
+            return grad.into_iter().for_each(|grad| grad.fill(f32::NAN));
+        }
         let lattice = Lattice::new(text, blank);
         let emissions = lattice.emissions(logits, vocab, &rows);
         let alpha = lattice.forward(&emissions, frames);
-        let log_p = lattice.end(&alpha[(frames - 1) * lattice.states.len()..]);
+        let (p, log_p) = lattice.end(&alpha, frames);
         *loss = -log_p as f32;
         let Some(grad) = grad else { return };
         for ((x, grad), &(max, sum)) in logits.chunks_exact(vocab).zip(grad.chunks_exact_mut(vocab)).zip(&rows) {
             let (shift, factor) = (simd.splat_f32s(max), simd.splat_f32s(1.0 / sum));
             vector::map!(simd, x, grad, |x| simd.mul_f32s(vector::exp_bounded(simd, simd.sub_f32s(x, shift)), factor));
         }
-        lattice.backward(&emissions, &alpha, log_p, vocab, grad);
+        lattice.backward(&emissions, &alpha, p, vocab, grad);
     }
-}
-
-/// The states of a text: its labels, with a blank before, between and after them.
-struct Lattice {
-    /// Label of each state.
-    states: Vec<u32>,
-    /// Whether the state may follow the one two before it: it is a label and differs from the label before.
-    skips: Vec<bool>,
-}
-
-impl Lattice {
-    fn new(text: &[u32], blank: u32) -> Self {
-        let mut states = vec![blank];
-        text.iter().for_each(|&label| states.extend([label, blank]));
-        let skips = (0..states.len()).map(|s| s % 2 == 1 && s > 1 && states[s] != states[s - 2]).collect();
-        Self { states, skips }
-    }
-
-    /// The states that can be reached after `t` frames and from which the end can be reached in the rest.
-    fn range(&self, t: usize, frames: usize) -> std::ops::Range<usize> {
-        let last = (2 * (t + 1)).min(self.states.len());
-        self.states.len().saturating_sub(2 * (frames - t))..last
-    }
-
-    /// `ln p_t(s)`, `[frames, states]`.
-    fn emissions(&self, logits: &[f32], vocab: usize, rows: &[(f32, f32)]) -> Vec<f64> {
-        let mut emissions = Vec::with_capacity(rows.len() * self.states.len());
-        for (x, &(max, sum)) in logits.chunks_exact(vocab).zip(rows) {
-            let log = f64::from(sum).ln();
-            // x − max is exact if both are large; adding the logarithm to max first would round.
-            let of = |&label: &u32| f64::from(x[label as usize]) - f64::from(max) - log;
-            emissions.extend(self.states.iter().map(of));
-        }
-        emissions
-    }
-
-    /// `ln α`, `[frames, states]`.
-    fn forward(&self, emissions: &[f64], frames: usize) -> Vec<f64> {
-        let count = self.states.len();
-        let mut alpha = vec![f64::NEG_INFINITY; frames * count];
-        let starts = count.min(2);
-        alpha[..starts].copy_from_slice(&emissions[..starts]);
-        for t in 1..frames {
-            let (before, own) = alpha.split_at_mut(t * count);
-            let before = &before[(t - 1) * count..];
-            let own = &mut own[..count];
-            for s in self.range(t, frames) {
-                let one = if s > 0 { before[s - 1] } else { f64::NEG_INFINITY };
-                let two = if self.skips[s] { before[s - 2] } else { f64::NEG_INFINITY };
-                own[s] = log_sum_exp(before[s], one, two) + emissions[t * count + s];
-            }
-        }
-        alpha
-    }
-
-    /// `ln P` from `ln α` of the last frame.
-    fn end(&self, last: &[f64]) -> f64 {
-        let count = self.states.len();
-        let before = if count > 1 { last[count - 2] } else { f64::NEG_INFINITY };
-        log_sum_exp(last[count - 1], before, f64::NEG_INFINITY)
-    }
-
-    /// Subtracts from `grad` the probability that the path is in a state, at its label.
-    fn backward(&self, emissions: &[f64], alpha: &[f64], log_p: f64, vocab: usize, grad: &mut [f32]) {
-        let (count, frames) = (self.states.len(), grad.len() / vocab);
-        // `ln β_t` of the states, and `ln β_{t+1} p_{t+1}` of those that follow, with two more that are impossible.
-        let mut beta = vec![f64::NEG_INFINITY; count];
-        let mut next = vec![f64::NEG_INFINITY; count + 2];
-        beta[count.saturating_sub(2)..].fill(0.0);
-        for t in (0..frames).rev() {
-            let range = self.range(t, frames);
-            if t + 1 < frames {
-                for s in range.clone() {
-                    let two = if s + 2 < count && self.skips[s + 2] { next[s + 2] } else { f64::NEG_INFINITY };
-                    beta[s] = log_sum_exp(next[s], next[s + 1], two);
-                }
-            }
-            let row = &mut grad[t * vocab..(t + 1) * vocab];
-            let (alpha, emissions) = (&alpha[t * count..], &emissions[t * count..]);
-            next.fill(f64::NEG_INFINITY);
-            for s in range {
-                row[self.states[s] as usize] -= (alpha[s] + beta[s] - log_p).exp() as f32;
-                next[s] = beta[s] + emissions[s];
-            }
-        }
-    }
-}
-
-/// `ln (exp a + exp b + exp c)`.
-#[inline(always)]
-fn log_sum_exp(a: f64, b: f64, c: f64) -> f64 {
-    let max = a.max(b).max(c);
-    if max == f64::NEG_INFINITY {
-        // NaN if one of them is: a maximum leaves NaN out.
-        return a + b + c;
-    }
-    let sum = [a, b, c].map(|x| if x == f64::NEG_INFINITY { 0.0 } else { (x - max).exp() });
-    max + (sum[0] + sum[1] + sum[2]).ln()
 }
 
 #[cfg(test)]
