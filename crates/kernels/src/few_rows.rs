@@ -18,7 +18,6 @@ use crate::isa::dispatch;
 use crate::parallel::is_crowded;
 use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
-use crate::tile::{TileProduct, panel_width};
 use crate::vector::{MAX_LANES, add_in_place};
 
 /// Largest number of rows for which this product is used. A beam of 32 rows over matrices of 512·2048 takes 1,420 to 1,450 ms with it
@@ -27,8 +26,6 @@ pub(crate) const FEW_ROWS: usize = 32;
 
 /// Number of elements of a matrix below which one thread reads it: 256 KiB take about as long as handing work over.
 const SERIAL: usize = 64 * 1024;
-/// Number of multiply-adds of a product [`by_tiles`] below which one thread computes it.
-const SERIAL_MULTIPLY_ADDS: usize = 512 * 1024;
 /// Number of elements of a matrix in one piece of work of the transposed product.
 const PIECE: usize = 256 * 1024;
 /// Number of columns whose sums are kept in the first cache: 8 KiB per row.
@@ -165,75 +162,6 @@ pub(crate) fn by_rows<E: Element>(sizes: Sizes, x: &[f32], weight: &[E], out: &m
             dispatch(Add { x: &piece[row * stride..][..width], out: total });
         }
         dispatch(Order::<E> { sums: total, out, element: std::marker::PhantomData });
-    }
-}
-
-/// Fewest rows for which a matrix is multiplied [`by_tiles`].
-pub(crate) const TILED_ROWS: usize = 6;
-
-/// Same as [`by_rows`] with the sums of a few columns in registers over the whole depth. It reads narrow strips of `W`, so `W` should be in
-/// the caches, and needs some rows to be worth it. Returns false without a result unless the columns are whole vectors.
-pub(crate) fn by_tiles(sizes: Sizes, x: &[f32], weight: &[f32], out: &mut [f32]) -> bool {
-    let Sizes { rows, depth, width } = sizes;
-    assert!(x.len() == rows * depth && weight.len() == depth * width && out.len() == rows * width);
-    if !width.is_multiple_of(MAX_LANES) {
-        return false;
-    }
-    let is_serial = rows * depth * width < SERIAL_MULTIPLY_ADDS || is_crowded();
-    let blocks = if is_serial { 1 } else { (2 * rayon::current_num_threads()).min(width.div_ceil(NARROW)) };
-    let shared = SharedSlice::new(out);
-    let work = |block: usize| {
-        let column = |at: usize| width / MAX_LANES * at / blocks * MAX_LANES;
-        // Each block has columns of its own.
-        dispatch(ByTiles { x, weight, sizes, columns: (column(block), column(block + 1)), out: shared.pointer(0) });
-    };
-    if blocks == 1 {
-        work(0);
-    } else {
-        (0..blocks).into_par_iter().with_max_len(1).for_each(work);
-    }
-    true
-}
-
-/// Sums over the whole depth for some columns.
-struct ByTiles<'a> {
-    x: &'a [f32],
-    weight: &'a [f32],
-    sizes: Sizes,
-    /// First column and end, multiples of [`MAX_LANES`].
-    columns: (usize, usize),
-    out: *mut f32,
-}
-
-impl WithSimd for ByTiles<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { x, weight, sizes: Sizes { rows, depth, width }, columns: (first, end), out } = self;
-        let depths = DepthPieces::new(depth);
-        for piece in 0..depths.count() {
-            let (from, to) = depths.range(piece);
-            let product = TileProduct {
-                rows,
-                columns: (0, end - first),
-                depth: to - from,
-                a: x[from..].as_ptr(),
-                a_row: depth,
-                a_column: 1,
-                b: weight[from * width + first..].as_ptr(),
-                b_row: width,
-                b_panel: panel_width::<S>(),
-                // SAFETY: `first` is a column of the first row.
-                out: unsafe { out.add(first) },
-                out_row: width,
-                accumulate: piece > 0,
-                terms: TileProduct::ONE,
-            };
-            // SAFETY: the rows and columns are those of the slices, whose sizes the caller has checked; the columns of `out` are this
-            // block's alone.
-            unsafe { product.run(simd) };
-        }
     }
 }
 

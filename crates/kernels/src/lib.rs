@@ -35,6 +35,7 @@ pub mod sparse_matmul;
 #[cfg(test)]
 mod test_support;
 mod tile;
+mod tiled_product;
 pub mod trajectory;
 mod vector;
 

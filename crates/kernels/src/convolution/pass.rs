@@ -12,7 +12,7 @@ use super::kernels::{Kernels, Packed};
 use super::planes::{Planes, copy_row};
 use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
-use crate::tile::{panel_width, round_to_lanes};
+use crate::tile::{TILE_ROWS, panel_width, round_to_lanes};
 
 /// What the vectors of a register tile run over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +64,14 @@ impl Part {
         self.size[0] * self.size[1]
     }
 
+    /// Returns the number of outputs of a block: whole register tiles, and blocks of nearly the same size.
+    fn block(&self) -> usize {
+        self.len().div_ceil(self.len().div_ceil(BLOCK).max(1)).max(1).next_multiple_of(TILE_ROWS)
+    }
+
     /// Returns [`positions`](Self::positions) whose outputs are numbered in blocks.
     fn positions_in_blocks(&self) -> Vec<Position> {
-        let numbered = |(at, position)| Position { out: at % BLOCK, ..position };
+        let numbered = |(at, position)| Position { out: at % self.block(), ..position };
         self.positions().into_iter().enumerate().map(numbered).collect()
     }
 
@@ -144,9 +149,9 @@ impl Pass<'_> {
     }
 }
 
-/// Number of outputs of a single part that are computed for all panels before the next: their inputs and sums stay in the first cache,
-/// and eight register tiles fill it.
-const BLOCK: usize = 48;
+/// Largest number of outputs of a single part that are computed for all panels before the next, nine register tiles: their inputs and sums
+/// stay in the first cache.
+const BLOCK: usize = 9 * TILE_ROWS;
 
 /// Some images and panels of output channels.
 struct Unit<'a> {
@@ -239,13 +244,13 @@ impl Unit<'_> {
         let out = unsafe { self.out.slice(begin, (end - first) * self.channel_len) };
         let (sums, apart) = memory.split_at_mut(BLOCK * panel_width::<S>());
         let (result, row_len) = if self.has_gaps { (&mut *apart, part.len()) } else { (&mut *out, self.channel_len) };
-        for (block, positions) in self.positions[0].chunks(BLOCK).enumerate() {
+        for (block, positions) in self.positions[0].chunks(part.block()).enumerate() {
             for panel in self.panels.clone() {
                 let (channel, width) = packed.channels(panel);
                 let (weights, start) = (packed.panel(panel), &self.start[channel..][..width]);
                 let sums = &mut sums[..positions.len() * width];
                 PanelSums { taps: &part.taps, weights, channels: width, start, positions, source }.run(simd, sums);
-                let to = &mut result[(channel - first) * row_len + block * BLOCK..];
+                let to = &mut result[(channel - first) * row_len + block * part.block()..];
                 transpose(simd, sums, width, [positions.len(), width.min(end - channel)], to, row_len);
             }
         }

@@ -86,8 +86,8 @@ pub(super) fn product(a: Power, b: Power) -> Power {
     let (mantissa, exponent) = (a.0 * b.0, a.1 + b.1);
     let bits = mantissa.to_bits();
     // The biased exponent as the last bits of a float.
-    let shift = f64::from_bits(bits >> 52 | ((1u64 << 52) as f64).to_bits()) - BIAS;
-    let normal = f64::from_bits(bits & ((1 << 52) - 1) | 1f64.to_bits());
+    let shift = f64::from_bits((bits >> 52) | ((1u64 << 52) as f64).to_bits()) - BIAS;
+    let normal = f64::from_bits((bits & ((1 << 52) - 1)) | 1f64.to_bits());
     if mantissa == 0.0 { ZERO } else { (normal, exponent + shift) }
 }
 
