@@ -14,7 +14,7 @@ export function open(root, app, state) {
   const two = root.appendChild(element("div", "two"));
   const sides = NAMES.map((name, index) => half(two, name, index));
   root.appendChild(element("h2", "", "Attention"));
-  let wanted = [state.head, state.head2];
+  let wanted = [state.head, state.head2 || state.head];
   const pair = pairPanel(root.appendChild(element("div")), NAMES, (names) => {
     app.write({ head: names[0], head2: names[1] });
   });

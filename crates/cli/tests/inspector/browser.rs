@@ -58,7 +58,9 @@ impl Browser {
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let found = line.split_once("on port ").and_then(|(_, rest)| rest.trim_end_matches('.').parse().ok());
+                let found = line
+                    .split_once("successfully on port ")
+                    .and_then(|(_, rest)| rest.trim_end_matches('.').parse().ok());
                 if let Some(port) = found {
                     let _: Result<(), mpsc::SendError<u16>> = sender.send(port);
                 }

@@ -87,10 +87,10 @@ fn two_inputs_and_two_models_are_compared() {
     let folder = tagger();
     let Some(stage) = Stage::set(&[&format!("one={folder}"), &format!("two={folder}")]) else { return };
     let browser = &stage.browser;
-    stage.open("#compare?model=one&input=I+saw+a+saw.&head=0.2");
+    stage.open("#compare?model=one&input=I+saw+a+saw.&head=0.1");
     browser.wait("document.querySelectorAll('.half .output').length === 2");
     browser.wait("document.querySelectorAll('.maps canvas').length === 3");
-    browser.wait("document.querySelector('.maps figcaption').textContent === 'left: 0.2'");
+    browser.wait("document.querySelector('.maps figcaption').textContent === 'left: 0.1'");
     // The same weights: nothing differs.
     browser.wait("document.querySelector('.maps figure:last-child .hint').textContent.includes('are equal')");
     assert_eq!(browser.run("return document.querySelectorAll('.half select')[1].value"), "two");

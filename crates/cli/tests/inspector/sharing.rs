@@ -38,7 +38,7 @@ fn maps_are_exported_and_the_exported_page_opens() {
     };
     let served = weight(browser);
     browser.open(&format!("file://{}", page.display()));
-    browser.wait("document.querySelectorAll('.overview button').length > 3");
+    browser.wait("document.querySelectorAll('.overview button').length > 2");
     assert_eq!(weight(browser), served);
     assert!(browser.console().is_empty());
 }

@@ -225,7 +225,8 @@ impl Answer {
 }
 
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    // Chromedriver writes no space after the colon.
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
 /// Reads a chunk of a chunked body; `None` at its end.
