@@ -4,7 +4,16 @@ const LONGEST = 60000;
 // Returns the view and its keys.
 export function read() {
   const [view, query] = split(window.location.hash.replace(/^#/, ""));
-  return { view: decodeURIComponent(view), ...Object.fromEntries(new URLSearchParams(query)) };
+  return { view: decoded(view), ...Object.fromEntries(new URLSearchParams(query)) };
+}
+
+// Returns the name of a view; none if the address is damaged.
+function decoded(view) {
+  try {
+    return decodeURIComponent(view);
+  } catch (error) {
+    return "";
+  }
 }
 
 function split(hash) {

@@ -67,7 +67,8 @@ export function open(root, app, state) {
       table.show(runs, chosen, others);
       one.hidden = chosen === "";
       if (chosen === "") say("There are no runs in this folder yet.");
-      for (const run of [chosen, ...others].filter((run) => run)) await fetchRecords(run);
+      // An address may name runs that are no longer there.
+      for (const run of [chosen, ...others].filter((name) => runs.some((run) => run.name === name))) await fetchRecords(run);
       if (chosen !== "") {
         showRun(runs.find((run) => run.name === chosen));
         await showMaps();
@@ -81,9 +82,10 @@ export function open(root, app, state) {
 
   async function fetchRecords(run) {
     const known = records.get(run) || [];
-    const since = known.length > 0 ? known[known.length - 1].step : 0;
+    // The last step is asked for again: its loss is written at once, its scores when they are computed.
+    const since = Math.max(0, (known.length > 0 ? known[known.length - 1].step : 0) - 1);
     const found = await ask("/v1/runs/" + encodeURIComponent(run) + "?since=" + since, undefined, waiting.signal);
-    records.set(run, known.concat(found.records));
+    records.set(run, known.filter((record) => record.step <= since).concat(found.records));
   }
 
   function showRun(run) {

@@ -154,13 +154,16 @@ impl Run {
         })
     }
 
-    /// Returns the measurements after a step, in order. Of very many, some are left out evenly.
+    /// Returns the measurements after a step, in order. Of very many, some without scores are left out evenly.
     pub fn records(&self, since: u64) -> Vec<Value> {
         let all = lines(&self.path.join(METRICS), MOST_METRICS).into_iter();
         let all: Vec<Value> = all.filter(|line| line["step"].as_u64().is_some_and(|step| step > since)).collect();
         let every = all.len().div_ceil(MOST_RECORDS).max(1);
         let last = all.len().saturating_sub(1);
-        let kept = all.into_iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
+        let kept = all
+            .into_iter()
+            .enumerate()
+            .filter(|(at, line)| at % every == 0 || *at == last || !line["metrics"].is_null());
         kept.map(|(_, line)| line).collect()
     }
 

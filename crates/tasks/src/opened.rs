@@ -155,6 +155,8 @@ pub fn open_as(path: &Path, precision: Precision) -> Result<Arc<dyn Opened>, Tas
 }
 
 /// Computes the attention maps of an input, and how the task draws input and answer.
+// It is compiled for each task; inlined, it would be there once more for each caller.
+#[inline(never)]
 pub(crate) fn viewed<T: Task>(
     task: &T,
     model: &T::Model,

@@ -406,7 +406,7 @@ fn say_kept(progress: &Progress, kept: usize, all: usize, journal: &Path) {
 fn unless_stopped(shown: Option<Shown>, signals: &Signals) -> Result<Option<Shown>> {
     if shown.is_none() {
         tell!("stopped; run the same command again to continue");
-        signals.check()?;
+        return Err(signals.stopped());
     }
     Ok(shown)
 }

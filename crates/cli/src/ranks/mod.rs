@@ -33,7 +33,9 @@ fn join() -> Result<Ranks> {
 #[cfg(not(feature = "mpi"))]
 fn join() -> Result<Ranks> {
     let size = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-    match SIZES.into_iter().find_map(size) {
+    // `srun --mpi=pmix` sets none of them, and the number of tasks also for programs that have nothing to do with each other.
+    let of_slurm = || std::env::var_os("PMIX_RANK").and_then(|_| size("SLURM_STEP_NUM_TASKS"));
+    match SIZES.into_iter().find_map(size).or_else(of_slurm) {
         Some(size) if size > 1 => Err(crate::failure::wrong_use(anyhow::Error::msg(format!(
             "{size} processes were started together, and this regard was built without MPI; build it with \
              `cargo build --release --features mpi`, or start one process"

@@ -23,7 +23,7 @@ use std::path::Path;
 use regard_figures::{Format, Saved};
 use regard_nn::Site;
 use regard_system::{check_folder, save_atomically};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::InspectError;
 pub use page::page_files;
@@ -61,7 +61,14 @@ pub struct HeadMap {
     /// Index of the head in its layer, from 0.
     pub head: usize,
     /// Weights, a row per query. Missing weights count as zero; those beyond queries and keys are ignored.
+    #[serde(deserialize_with = "weights")]
     pub rows: Vec<Vec<f32>>,
+}
+
+/// Reads weights. JSON has no number that is none and writes `null` instead.
+fn weights<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<f32>>, D::Error> {
+    let rows = Vec::<Vec<Option<f32>>>::deserialize(from)?;
+    Ok(rows.into_iter().map(|row| row.into_iter().map(|weight| weight.unwrap_or(f32::NAN)).collect()).collect())
 }
 
 /// File format of a view.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::body::Incoming;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use regard_tasks::lens::Lens;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Call;
 use super::predict::{changes, given};
@@ -45,6 +46,14 @@ pub async fn answer(call: Call, body: Incoming) -> Result<Response, ApiError> {
     let Answer::Lens(lens) = call.one(&worker, Work::Lens(text, request.top, changes), tokens).await? else {
         return Err(WorkError::Failed("no layers".to_string()).into());
     };
-    let document = json!({ "model": entry.folder.name, "tokens": lens.tokens, "layers": lens.layers });
-    Ok(json_response(StatusCode::OK, &document))
+    let name = entry.folder.name.clone();
+    // Many guesses take a while to write.
+    call.blocking(move || Ok(json_response(StatusCode::OK, &Document { model: &name, lens: &lens }))).await
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    model: &'a str,
+    #[serde(flatten)]
+    lens: &'a Lens,
 }

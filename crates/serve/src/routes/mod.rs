@@ -165,6 +165,11 @@ impl Call {
 
     /// Gives one piece of work to a model and waits for the answer.
     async fn one(&self, worker: &Worker, work: Work, tokens: usize) -> Result<Answer, ApiError> {
+        let most = self.app.limits.tokens;
+        if tokens > most {
+            let said = format!("expected at most {most} tokens in a request, got about {tokens}");
+            return Err(ApiError::too_large("input", said));
+        }
         let found = self.work(worker, vec![(work, tokens)]).await?.pop();
         Ok(found.unwrap_or(Err(WorkError::Retired))?)
     }

@@ -57,7 +57,7 @@ impl<'a> Live<'a> {
         self.looked = Instant::now();
         let Some(folder) = &self.folder else { return };
         // A full disk is no reason to stop, and the trainer says so when it cannot save.
-        let _ = folder.write(PROGRESS, &self.progress);
+        let _ = folder.replace(PROGRESS, &self.progress);
         if folder.path.join(STOP).exists() {
             folder.remove(STOP);
             self.stop.ask();

@@ -122,6 +122,13 @@ impl WatchFolder {
         Ok(save_atomically(&self.path.join(name), &content)?)
     }
 
+    /// Replaces a file that need not survive a power cut: a sync would hold up the training.
+    fn replace(&self, name: &str, content: &impl Serialize) -> std::io::Result<()> {
+        let next = self.path.join(format!("{name}.next"));
+        fs::write(&next, serde_json::to_vec(content)?)?;
+        fs::rename(next, self.path.join(name))
+    }
+
     fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.path.join(name));
     }

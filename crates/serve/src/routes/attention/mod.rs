@@ -215,6 +215,11 @@ fn refused(error: InspectError) -> ApiError {
 
 /// Finds layers and heads by their names.
 fn chosen(names: &[String], inventory: &Inventory) -> Result<Vec<Chosen>, ApiError> {
+    let most = inventory.layers.iter().map(|(_, heads)| heads + 1).sum();
+    if names.len() > most {
+        let said = format!("expected at most {most} names, as many as layers and heads, got {}", names.len());
+        return Err(ApiError::invalid("layers", said));
+    }
     let find = |name: &String| {
         inventory.find(name).ok_or_else(|| {
             let said =
