@@ -14,6 +14,7 @@ mod log;
 mod metrics;
 mod models;
 mod multipart;
+mod packed;
 mod page;
 mod queue;
 mod routes;

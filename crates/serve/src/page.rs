@@ -6,6 +6,7 @@ use regard_inspect::page_files;
 
 use crate::body::{Response, response};
 use crate::error::ApiError;
+use crate::packed::{Packed, packed};
 
 /// Path of the page itself.
 pub const PAGE: &str = "/";
@@ -20,13 +21,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// A file of the page.
 struct File {
     name: &'static str,
-    content: &'static [u8],
+    content: Packed,
 }
 
 /// Embeds files of the folder `page`.
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        &[$(File { name: $name, content: include_bytes!(concat!("../page/", $name)) }),*]
+        &[$(File { name: $name, content: packed!($name) }),*]
     };
 }
 
@@ -65,9 +66,9 @@ const EMBEDDED: &[File] = files![
 ];
 
 /// Returns the content of a file: one of the folder, or one of the drawing of attention, which pages of `regard look` share.
-fn content(name: &str) -> Option<&'static [u8]> {
-    let own = EMBEDDED.iter().find(|file| file.name == name).map(|file| file.content);
-    own.or_else(|| page_files().find(|(known, _)| *known == name).map(|(_, text)| text.as_bytes()))
+fn content(name: &str) -> Option<String> {
+    let own = EMBEDDED.iter().find(|file| file.name == name).map(|file| file.content.text());
+    own.or_else(|| page_files().find(|(known, _)| *known == name).map(|(_, text)| text.to_string()))
 }
 
 /// Answers with a file by its name, such as `style.css`.
@@ -123,16 +124,17 @@ mod tests {
         embedded.sort_unstable();
         assert_eq!(found, embedded);
         let shared: usize = page_files().map(|(_, text)| text.len()).sum();
-        assert!(EMBEDDED.iter().map(|file| file.content.len()).sum::<usize>() + shared <= MOST_BYTES);
+        assert!(EMBEDDED.iter().map(|file| file.content.text().len()).sum::<usize>() + shared <= MOST_BYTES);
     }
 
     #[test]
     fn every_module_that_is_imported_is_served() {
-        let texts = EMBEDDED.iter().filter(|file| file.name.ends_with(".js")).map(|file| (file.name, file.content));
-        let shared = page_files().map(|(name, text)| (name, text.as_bytes()));
+        let texts =
+            EMBEDDED.iter().filter(|file| file.name.ends_with(".js")).map(|file| (file.name, file.content.text()));
+        let shared = page_files().map(|(name, text)| (name, text.to_string()));
         for (name, text) in texts.chain(shared) {
             assert!(EMBEDDED.iter().filter(|file| file.name == name).count() <= 1, "{name} twice");
-            for part in String::from_utf8_lossy(text).split("from \"./").skip(1) {
+            for part in text.split("from \"./").skip(1) {
                 let wanted = part.split('"').next().unwrap();
                 assert!(content(wanted).is_some(), "{name} imports {wanted}");
             }
@@ -141,8 +143,7 @@ mod tests {
 
     #[test]
     fn the_page_has_no_inline_script_or_style_and_fetches_nothing_from_elsewhere() {
-        let page = String::from_utf8(EMBEDDED.iter().find(|file| file.name == "index.html").unwrap().content.to_vec());
-        let page = page.unwrap();
+        let page = content("index.html").unwrap();
         for wrong in ["<style", " style=", " onclick=", "javascript:", "http://", "https://"] {
             assert!(!page.contains(wrong), "{wrong}");
         }

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use crate::body::{Response, json_response, response};
 use crate::error::ApiError;
 use crate::models::Entry;
+use crate::packed::{Packed, packed};
 use crate::server::App;
 
 /// Description of all routes.
-const OPENAPI: &str = include_str!("../openapi.json");
+const OPENAPI: Packed = packed!("openapi.json");
 
 pub fn alive() -> Response {
     json_response(StatusCode::OK, &json!({ "status": "ok" }))
@@ -47,7 +48,7 @@ pub fn metrics(app: &App) -> Response {
 }
 
 pub fn openapi() -> Response {
-    response(StatusCode::OK, "application/json", OPENAPI.replace("{version}", env!("CARGO_PKG_VERSION")))
+    response(StatusCode::OK, "application/json", OPENAPI.text().replace("{version}", env!("CARGO_PKG_VERSION")))
 }
 
 pub fn models(app: &App) -> Response {
