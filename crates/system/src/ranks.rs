@@ -58,7 +58,7 @@ impl World for Alone {
 pub struct RankFailed {
     /// Number of the first rank that failed.
     pub rank: usize,
-    /// Its error message.
+    /// Error message of that rank.
     pub message: String,
 }
 

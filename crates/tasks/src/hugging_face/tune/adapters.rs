@@ -6,7 +6,7 @@ use regard_nn::ConfigError;
 use regard_nn::layers::adapter::AdapterPlan;
 use serde_json::json;
 
-use super::base::{Base, block};
+use super::base_model::{Base, block};
 use super::config::LoraKeys;
 use super::export::{by_name, rescale};
 use crate::error::TaskError;

@@ -10,7 +10,7 @@ use regard_nn::{Init, Pass};
 use regard_ops::AttentionOptions;
 use serde_json::{Value, json};
 
-use super::base::{Base, Goal, ours};
+use super::base_model::{Base, Goal, ours};
 use super::config::{LoraKeys, NetworkKeys};
 use crate::hugging_face::network::{Network, Texts, padded};
 use crate::hugging_face::tests::copied;

@@ -7,7 +7,7 @@ use regard_system::{create_folder, save_atomically, save_streamed};
 use serde_json::Value;
 
 use super::adapters::merge;
-use super::base::{Base, ours};
+use super::base_model::{Base, ours};
 use crate::error::TaskError;
 use crate::folder::{CONFIG, MODEL, check_free};
 use crate::hugging_face::network::Network;

@@ -26,7 +26,7 @@ macro_rules! of_base {
 }
 
 mod adapters;
-mod base;
+mod base_model;
 mod choice;
 mod classify;
 mod config;

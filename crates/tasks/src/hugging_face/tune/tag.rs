@@ -10,7 +10,7 @@ use regard_nn::{ConfigError, Pass};
 use regard_ops::{CrossEntropyOptions, cross_entropy};
 use serde_json::Value;
 
-use super::base::{Base, Goal};
+use super::base_model::{Base, Goal};
 use super::choice::{Load, Way, choose};
 use super::config::{PublishedModel, TuneSections, check_network, make_absolute};
 use super::export::export;

@@ -8,7 +8,7 @@ use regard_nn::models::target::{Answers, Target};
 use regard_nn::{Init, Pass};
 use regard_ops::{AdamW, AdamWOptions, CrossEntropyOptions, Decay};
 
-use super::base::{Base, Goal, ours};
+use super::base_model::{Base, Goal, ours};
 use super::config::{Freeze, LoraKeys, NetworkKeys, Targets};
 use super::export::export;
 use super::translate::{shifted, translation_loss};

@@ -19,7 +19,7 @@ use regard_ops::CrossEntropyOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::base::{Base, Goal, check_below};
+use super::base_model::{Base, Goal, check_below};
 use super::choice::{Load, Way, choose};
 use super::config::{PublishedModel, WritingSections, check_network, make_absolute};
 use super::export::export;
