@@ -1,3 +1,4 @@
+import { fit } from "./canvas.js";
 import { coloursOf } from "./drawing.js";
 import { element } from "./elements.js";
 import { blobOf } from "./inputs.js";
@@ -37,11 +38,7 @@ export function gridPicture(root, on) {
     if (!bitmap) return;
     const scale = SIDE / Math.max(bitmap.width, bitmap.height);
     const [wide, high] = [Math.round(bitmap.width * scale), Math.round(bitmap.height * scale)];
-    const density = window.devicePixelRatio || 1;
-    canvas.width = wide * 2 * density + 16 * density;
-    canvas.height = high * density;
-    canvas.style.width = wide * 2 + 16 + "px";
-    context.setTransform(density, 0, 0, density, 0, 0);
+    fit(canvas, context, wide * 2 + 16, high);
     context.imageSmoothingEnabled = false;
     context.drawImage(bitmap, 0, 0, wide, high);
     const grid = last && gridOf(last.layer.keys);

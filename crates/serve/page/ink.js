@@ -1,3 +1,4 @@
+import { fit } from "./canvas.js";
 import { coloursOf } from "./drawing.js";
 import { element } from "./elements.js";
 import { colourOf, css, inkUpon, largest, palette } from "./weights.js";
@@ -72,11 +73,7 @@ export function inkPicture(root, on) {
     const [wide, high] = [Math.max(...xs) - left || 1, Math.max(...ys) - top || 1];
     const room = Math.max(240, Math.min(900, root.clientWidth || 640));
     const scale = Math.min((room - 40) / wide, (HIGH - 40) / high);
-    const density = window.devicePixelRatio || 1;
-    canvas.width = room * density;
-    canvas.height = HIGH * density;
-    canvas.style.width = room + "px";
-    context.setTransform(density, 0, 0, density, 0, 0);
+    fit(canvas, context, room, HIGH);
     const style = getComputedStyle(root);
     context.strokeStyle = style.color;
     context.fillStyle = style.color;

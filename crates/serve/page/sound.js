@@ -1,3 +1,4 @@
+import { fit } from "./canvas.js";
 import { coloursOf } from "./drawing.js";
 import { element } from "./elements.js";
 import { blobOf } from "./inputs.js";
@@ -41,11 +42,7 @@ export function soundPicture(root, on) {
 
   function draw() {
     if (!picture) return;
-    const density = window.devicePixelRatio || 1;
-    canvas.width = WIDE * density;
-    canvas.height = (HIGH + STRIP + 18) * density;
-    canvas.style.width = WIDE + "px";
-    context.setTransform(density, 0, 0, density, 0, 0);
+    fit(canvas, context, WIDE, HIGH + STRIP + 18);
     const isDark = night.matches;
     drawSpectrogram(isDark);
     const style = getComputedStyle(root);

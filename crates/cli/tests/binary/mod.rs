@@ -5,7 +5,7 @@
 pub mod kill;
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -223,4 +223,26 @@ pub fn show_refuses(arguments: &[&str], words: &[&str]) {
     let output = regard(&[&["show"], arguments].concat());
     fails_with(&output, 2, words);
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+}
+
+/// A process that goes on until it is stopped; it is killed when it is dropped.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a command that prints an address on standard error, and returns it with what follows `http://`. What it says after that is
+/// read and dropped: otherwise it would wait.
+pub fn with_address(arguments: &[&str]) -> (Running, String) {
+    let mut command = command(arguments);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut running = Running(child.unwrap());
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let address = lines.find_map(|line| Some(line.split_once("http://")?.1.split_whitespace().next()?.to_string()));
+    thread::spawn(move || lines.for_each(drop));
+    (running, address.expect("the command prints an address"))
 }

@@ -1,22 +1,9 @@
 //! Trainings: a table of runs, live curves, maps over the steps, and a run that is stopped from the page.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-
 use serde_json::json;
 
-use crate::binary::{Ended, SMALL, command, done, path, regard, sets, wait_until};
+use crate::binary::{Ended, SMALL, command, done, path, regard, sets, wait_until, with_address};
 use crate::models::Stage;
-
-/// A training process that is killed when it is dropped.
-struct Training(Child);
-
-impl Drop for Training {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn a_training_is_watched_and_stopped() {
@@ -27,19 +14,10 @@ fn a_training_is_watched_and_stopped() {
     let browser = &stage.browser;
     let new = place.path().join("new");
     let train = ["train", "tag", "--steps", "1000000", "--watch", "--out", path(&new)];
-    let mut child =
-        command(&[&train[..], &sets(&SMALL)].concat()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
-        let (_, rest) = line.split_once("http://")?;
-        Some(format!("http://{}", rest.split_whitespace().next()?.trim_end_matches([',', ';', ')'])))
-    });
-    let mut child = Training(child);
-    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-    let address = address.expect("train --watch prints an address");
+    let (mut training, address) = with_address(&[&train[..], &sets(&SMALL)].concat());
 
     // The page of the training itself.
-    browser.open(&address);
+    browser.open(&format!("http://{address}"));
     browser.wait("document.querySelector('.run h2')?.textContent === 'new'");
     browser.wait("document.querySelectorAll('.curves polyline').length > 1");
     browser.wait("document.querySelector('.run .hint').textContent.includes('tokens/s')");
@@ -57,8 +35,8 @@ fn a_training_is_watched_and_stopped() {
     browser.wait("document.querySelectorAll('.overview button').length > 1");
     browser.wait("location.hash.includes('step=')");
     browser.run("[...document.querySelectorAll('button')].find((one) => one.textContent === 'Stop and save').click()");
-    wait_until("end of the training", || child.0.try_wait().unwrap().is_some());
-    let status = child.0.wait().unwrap();
+    wait_until("end of the training", || training.0.try_wait().unwrap().is_some());
+    let status = training.0.wait().unwrap();
     assert!(status.success(), "{status}");
     browser.wait("document.querySelector('.runs tbody tr.chosen .state').textContent !== 'running'");
     // It was saved: it goes on.

@@ -1,13 +1,11 @@
 //! Training runs in the inspector: the table, curves, maps and the request to stop.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::binary::{SMALL, command, done, path, regard, sets, wait_until};
+use crate::binary::{SMALL, done, path, regard, sets, wait_until, with_address};
 use crate::client::{Answer, Served, request, serve};
 
 /// Arguments of a small run that learns built-in sentences.
@@ -89,28 +87,14 @@ fn a_watched_run_has_the_same_weights_and_leaves_its_maps() {
     assert!(!watched.join("watch/stop").exists());
 }
 
-/// A training process that is killed when it is dropped.
-struct Training(Child);
-
-impl Drop for Training {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_run_can_be_watched_and_stopped_from_the_page() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("long run");
     let arguments = training(path(&folder), "1000000", &["--watch", "--set", "train.checkpoint_every=1000000"]);
-    let mut child =
-        command(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let mut child = Training(child);
-    let address = lines.find_map(|line| line.split_once("http://").map(|(_, rest)| rest.to_string())).unwrap();
+    let (mut training, address) = with_address(&arguments);
     let (addr, query) = address.split_once("/?").unwrap();
-    assert_eq!(query.trim(), "run=long%20run");
+    assert_eq!(query, "run=long%20run");
     let addr: SocketAddr = addr.parse().unwrap();
     assert!(addr.ip().is_loopback());
     let ask = |method: &str, path: &str, body: &[u8]| {
@@ -132,10 +116,7 @@ fn a_run_can_be_watched_and_stopped_from_the_page() {
     // The runs of another server are not those of the process.
     ask("GET", "/v1/runs/other", b"").is_error(404);
     assert_eq!(served.post("/v1/runs/long%20run/stop", &json!({})).status, 200);
-    // What the process still says must be read, or it waits.
-    let rest = std::thread::spawn(move || lines.for_each(drop));
-    assert!(child.0.wait().unwrap().success());
-    rest.join().unwrap();
+    assert!(training.0.wait().unwrap().success());
     assert_eq!(run_of(&served, "long run")["state"], "stopped");
     served.post("/v1/runs/long%20run/stop", &json!({})).is_error(409);
     assert!(!folder.join("watch/progress.json").exists() && !folder.join("watch/stop").exists());

@@ -15,9 +15,10 @@ const MOST_WEIGHTS: usize = 20_000_000;
 const STYLE: &str = include_str!("page/attention.css");
 
 /// Modules that draw attention, each before those that import it.
-const MODULES: [(&str, &str); 8] = [
+const MODULES: [(&str, &str); 9] = [
     ("weights.js", include_str!("page/weights.js")),
     ("elements.js", include_str!("page/elements.js")),
+    ("canvas.js", include_str!("page/canvas.js")),
     ("drawing.js", include_str!("page/drawing.js")),
     ("map.js", include_str!("page/map.js")),
     ("lines.js", include_str!("page/lines.js")),

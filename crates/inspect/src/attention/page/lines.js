@@ -1,5 +1,5 @@
+import { scrolledCanvas } from "./canvas.js";
 import { LABEL_FONT, coloursOf, shortened } from "./drawing.js";
-import { element } from "./elements.js";
 import { visible } from "./weights.js";
 export { linePanel };
 
@@ -9,16 +9,11 @@ const MIDDLE = 220;
 // Lines from each query, on the left, to the keys it attends to, on the right. Pointing at a query shows its lines alone, pointing at
 // a key those that reach it. Only tokens in sight are drawn. `on` has `point(row, column)` and `pin(row)`.
 function linePanel(root, on) {
-  const scroller = root.appendChild(element("div", "lines"));
-  scroller.tabIndex = 0;
+  const { scroller, canvas, context, refresh, resize } = scrolledCanvas(root, "lines", draw);
   scroller.setAttribute("role", "group");
   scroller.setAttribute("aria-label", "lines from queries to keys");
-  const sizer = scroller.appendChild(element("div"));
-  const canvas = sizer.appendChild(document.createElement("canvas"));
-  const context = canvas.getContext("2d");
   const seen = { map: null, layer: null, palette: null, most: 1, row: -1, column: -1 };
   let labels = null;
-  let isWaiting = false;
 
   function show(map, layer, look) {
     if (!seen.layer || seen.layer.queries !== layer.queries || seen.layer.keys !== layer.keys) labels = null;
@@ -32,15 +27,6 @@ function linePanel(root, on) {
     refresh();
   }
 
-  function refresh() {
-    if (isWaiting) return;
-    isWaiting = true;
-    window.requestAnimationFrame(() => {
-      isWaiting = false;
-      if (seen.map && scroller.clientWidth > 0) draw();
-    });
-  }
-
   function layOut() {
     const short = (tokens) => tokens.map((token) => shortened(context, token));
     const widest = (tokens) => tokens.reduce((most, token) => Math.max(most, context.measureText(token).width), 20);
@@ -50,19 +36,11 @@ function linePanel(root, on) {
   }
 
   function draw() {
-    if (!labels) layOut();
     const map = seen.map;
-    const wide = Math.max(labels.wide, Math.min(scroller.clientWidth, labels.wide + 240));
-    const whole = Math.max(map.height, map.width) * STEP + 8;
-    sizer.style.height = whole + "px";
-    sizer.style.width = wide + "px";
-    const high = Math.min(scroller.clientHeight, whole);
-    const density = window.devicePixelRatio || 1;
-    canvas.width = Math.max(1, Math.round(wide * density));
-    canvas.height = Math.max(1, Math.round(high * density));
-    canvas.style.width = wide + "px";
-    canvas.style.height = high + "px";
-    context.setTransform(density, 0, 0, density, 0, 0);
+    if (!map) return;
+    if (!labels) layOut();
+    const whole = [Math.max(labels.wide, Math.min(scroller.clientWidth, labels.wide + 240)), Math.max(map.height, map.width) * STEP + 8];
+    const [wide, high] = resize(whole, whole[0]);
     const rows = visible(scroller.scrollTop, high, STEP, map.height);
     const columns = visible(scroller.scrollTop, high, STEP, map.width);
     if (map.want && seen.row >= 0) map.want([seen.row, seen.row + 1], [0, map.width]);
@@ -147,7 +125,5 @@ function linePanel(root, on) {
   scroller.addEventListener("click", (event) => {
     if (seen.map && at(event).row >= 0) on.pin(at(event).row);
   });
-  scroller.addEventListener("scroll", refresh);
-  if (window.ResizeObserver) new window.ResizeObserver(refresh).observe(root);
   return { element: scroller, show, mark, refresh };
 }

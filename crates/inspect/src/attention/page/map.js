@@ -1,22 +1,17 @@
+import { scrolledCanvas } from "./canvas.js";
 import { drawMap, layOut } from "./drawing.js";
-import { element } from "./elements.js";
 import { firstCell, visible } from "./weights.js";
 export { mapPanel };
 
 // A large map that scrolls. It draws only what is visible, and asks a map with `want(rows, columns)` for the rest when it comes
 // into sight. `on` has `point(row, column)`, `pin(row)` and `cell(size)`; −1 stands for no row or column.
 function mapPanel(root, on) {
-  const scroller = root.appendChild(element("div", "map"));
-  scroller.tabIndex = 0;
+  const { scroller, canvas, context, refresh, resize: fitTo } = scrolledCanvas(root, "map", draw);
   scroller.setAttribute("role", "application");
   scroller.setAttribute("aria-roledescription", "attention map");
-  const sizer = scroller.appendChild(element("div"));
-  const canvas = sizer.appendChild(document.createElement("canvas"));
-  const context = canvas.getContext("2d");
   const scratch = document.createElement("canvas");
   const seen = { map: null, layer: null, palette: null, most: 1, row: -1, column: -1, cell: 0 };
   let place = null;
-  let isWaiting = false;
 
   // Shows a map with the tokens of its layer. Maps of the same tokens keep the size of their cells.
   function show(map, layer, look) {
@@ -39,34 +34,16 @@ function mapPanel(root, on) {
     refresh();
   }
 
-  function refresh() {
-    if (isWaiting) return;
-    isWaiting = true;
-    window.requestAnimationFrame(() => {
-      isWaiting = false;
-      if (seen.map && scroller.clientWidth > 0) draw();
-    });
-  }
-
   function draw() {
     const map = seen.map;
+    if (!map) return;
     if (!place) place = layOut(context, seen.layer);
     if (seen.cell === 0) {
       seen.cell = firstCell(map.width, map.height, (root.clientWidth || 900) - place.left - place.beyond);
       on.cell(seen.cell);
     }
     const cell = seen.cell;
-    const whole = [place.left + map.width * cell + place.beyond, place.top + map.height * cell + 4];
-    sizer.style.width = whole[0] + "px";
-    sizer.style.height = whole[1] + "px";
-    const wide = Math.min(scroller.clientWidth, whole[0]);
-    const high = Math.min(scroller.clientHeight, whole[1]);
-    const density = window.devicePixelRatio || 1;
-    canvas.width = Math.max(1, Math.round(wide * density));
-    canvas.height = Math.max(1, Math.round(high * density));
-    canvas.style.width = wide + "px";
-    canvas.style.height = high + "px";
-    context.setTransform(density, 0, 0, density, 0, 0);
+    const [wide, high] = fitTo([place.left + map.width * cell + place.beyond, place.top + map.height * cell + 4]);
     const rows = visible(scroller.scrollTop, high - place.top, cell, map.height);
     const columns = visible(scroller.scrollLeft, wide - place.left, cell, map.width);
     if (map.want) map.want(rows, columns);
@@ -129,8 +106,6 @@ function mapPanel(root, on) {
   scroller.addEventListener("click", (event) => {
     if (place && cellAt(event).row >= 0) on.pin(cellAt(event).row);
   });
-  scroller.addEventListener("scroll", refresh);
   scroller.addEventListener("keydown", onKey);
-  if (window.ResizeObserver) new window.ResizeObserver(refresh).observe(root);
   return { element: scroller, show, mark, resize, refresh };
 }
