@@ -3,7 +3,7 @@
 `bench/compare` starts it and alternates it with `regard bench`. Both sides build a work from its name, which has the
 shape.
 
-PyTorch runs in its fastest eager float32 form. Each choice below has the time of the alternative beside it
+PyTorch runs in its fastest eager float32 form; with REGARD_PEER_COMPILE the model of a training step is compiled by `torch.compile`. Each choice below has the time of the alternative beside it
 (PyTorch 2.15, two cores of a Xeon with AVX-512, least of several alternating rounds, ms).
 Not used, because they change nothing or lose: `set_flush_denormal` (651 without, 666 with), one thread for the tiny
 model (3.11 against 3.19; both sides have two), `[batch, seq, heads, d_head]` strides for attention (1-8 % slower).
@@ -416,6 +416,8 @@ def training(model, inputs, targets, bf16=False):
     parameters = list(model.parameters())
     # Times of the large and the tiny model: fused 645 and 3.6, foreach 655 and 4.7, one by one 667 and 5.5.
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
+    if os.environ.get("REGARD_PEER_COMPILE"):
+        model = torch.compile(model)
 
     def step():
         optimizer.zero_grad(set_to_none=True)  # zeroing in place takes 652 and 4.1
