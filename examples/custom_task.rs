@@ -27,6 +27,7 @@ use regard_tasks::rows::device_of;
 use regard_tasks::run::kind_of;
 use regard_tasks::task::{Better, Evaluation, Legend, Loss, Parts, Prediction, Sample, Settings, Task, Validate};
 use regard_tasks::train::{Event, Observer, Origin, Stop, TrainConfig};
+use regard_tasks::weights::Storage;
 use regard_tasks::{Request, TaskError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -259,7 +260,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Open the folder as `regard predict` and `regard look` do.
     let (folder, description) = Folder::open(&finished.folder)?;
-    let model = kind_of::<Sort>().open(folder, description)?;
+    let model = kind_of::<Sort>().open(folder, description, Storage::F32)?;
     // The second input is too short: it is refused, and the first is answered all the same.
     let inputs = ["3 1 4 1 5 9 2 6", "3 1 4"];
     for (input, answer) in inputs.iter().zip(model.predict(&inputs.map(Into::into), &Pass::inference())?) {

@@ -44,7 +44,7 @@ pub struct Serve {
     origin: Vec<String>,
     #[command(flatten)]
     limits: LimitFlags,
-    /// How a checkpoint's weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
+    /// How the weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = WeightType::F32)]
     weights: WeightType,
     /// The log on standard error: a line of text or of JSON for each answer, or events only
@@ -131,7 +131,7 @@ impl Serve {
             hosts: self.host,
             origins: self.origin,
             threads: rayon::current_num_threads(),
-            precision: self.weights.precision(),
+            storage: self.weights.storage(),
             log: match self.log {
                 Log::Text => LogFormat::Text,
                 Log::Json => LogFormat::Json,

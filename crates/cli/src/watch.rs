@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use regard_serve::{Control, Limits, LogFormat, Options, Runs, ServeError, Server};
-use regard_tasks::hugging_face::Precision;
 use regard_tasks::train::{Event, Observer};
+use regard_tasks::weights::Storage;
 
 /// An observer that shows the run it hears of in the inspector, and passes all events on.
 pub struct Watched {
@@ -35,7 +35,7 @@ impl Watched {
             origins: Vec::new(),
             limits: Limits { drain: Duration::from_millis(500), ..Limits::default() },
             threads: 1,
-            precision: Precision::Single,
+            storage: Storage::F32,
             log: LogFormat::Off,
             reload: false,
         };

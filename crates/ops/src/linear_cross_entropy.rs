@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_flex::FlexTensor;
 use regard_kernels::cross_entropy::{CrossEntropyOptions, linear_cross_entropy_forward};
 use regard_kernels::linear::{LinearGradients, LinearShape};
 use regard_kernels::{Precision, TrainedWeight, unwritten};
 
-use crate::cross_entropy::{cross_entropy_fallback, fallback};
+use crate::cross_entropy::{cross_entropy, cross_entropy_fallback, fallback};
 use crate::error::{OpError, check_shape};
-use crate::fused::{FusedOp, Purpose, Weight, apply, check_f32, contiguous, elements, integers, is_fused, tensor};
-use crate::linear::{check, linear_fallback};
+use crate::fused::{FusedOp, Purpose, Weight, apply, contiguous, elements, integers, is_fused, tensor};
+use crate::linear::{check, linear, linear_fallback};
 
 /// Computes the mean cross-entropy of `x W + b` against `targets`, over the rows whose target is not ignored.
 ///
 /// The operands of its products are in the given precision. The forward pass computes the gradients too, a few hundred rows of logits at a time; the backward pass scales them.
 ///
 /// # Shapes
-/// `x` `[rows, d_model]`, `weight` `[d_model, vocab]`, `bias` `[vocab]`, `targets` `[rows]` → `[1]`.
+/// `x` `[rows, d_model]`, `weight` `[d_model, vocab]`, f32 or, outside training, bf16, `bias` `[vocab]`, `targets` `[rows]` → `[1]`.
 pub fn linear_cross_entropy(
     x: Tensor<2>,
     weight: Tensor<2>,
@@ -28,8 +28,10 @@ pub fn linear_cross_entropy(
     precision: Precision,
 ) -> Result<Tensor<1>, OpError> {
     let shape = check(&x, &weight, &bias, precision)?;
-    check_f32("weight", &weight)?;
     check_shape("targets", targets.dims(), [shape.rows])?;
+    if weight.dtype() == DType::BF16 {
+        return cross_entropy(linear(x, weight, bias, None, precision)?, targets, options);
+    }
     let targets = integers(targets);
     check_targets(&targets, shape.d_out, options)?;
     if !is_fused(&x) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use regard_tasks::hugging_face::Precision;
+use regard_tasks::weights::Storage;
 use regard_tasks::{TaskError, open_as};
 
 use crate::error::ApiError;
@@ -88,7 +88,7 @@ pub struct Models {
     all: Vec<Entry>,
     limits: Limits,
     threads: usize,
-    precision: Precision,
+    storage: Storage,
 }
 
 impl Models {
@@ -97,9 +97,9 @@ impl Models {
         folders: Vec<ModelFolder>,
         limits: Limits,
         threads: usize,
-        precision: Precision,
+        storage: Storage,
     ) -> Result<Self, TaskError> {
-        let mut found = Self { all: Vec::new(), limits, threads, precision };
+        let mut found = Self { all: Vec::new(), limits, threads, storage };
         for folder in folders {
             if found.all.iter().any(|entry| entry.folder.name == folder.name) {
                 let expected = "a different name for each model, as NAME=FOLDER";
@@ -115,7 +115,7 @@ impl Models {
     }
 
     fn start(&self, folder: &ModelFolder, metrics: &Arc<ModelMetrics>) -> Result<Worker, TaskError> {
-        let model = open_as(&folder.path, self.precision)?;
+        let model = open_as(&folder.path, self.storage)?;
         Worker::start(&folder.name, model, self.threads, &self.limits, Arc::clone(metrics))
             .map_err(TaskError::io(&folder.path))
     }

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use regard_tasks::TaskError;
-use regard_tasks::hugging_face::Precision;
+use regard_tasks::weights::Storage;
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -66,7 +66,7 @@ pub struct Options {
     /// Number of threads of each model; 0 for all cores.
     pub threads: usize,
     /// How weights of checkpoints are stored.
-    pub precision: Precision,
+    pub storage: Storage,
     /// Format of the log.
     pub log: LogFormat,
     /// Whether a model is loaded again when its files change.
@@ -143,12 +143,12 @@ pub struct Server {
 impl Server {
     /// Listens at the address and opens the models.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
-        let Options { models, runs, addr, token, hosts, origins, limits, threads, precision, log, reload } = options;
+        let Options { models, runs, addr, token, hosts, origins, limits, threads, storage, log, reload } = options;
         let address = |cause| ServeError::Address { addr, cause };
         let listener = TcpListener::bind(addr).map_err(address)?;
         listener.set_nonblocking(true).map_err(address)?;
         let app = App {
-            models: Models::open(models, limits, threads, precision)?,
+            models: Models::open(models, limits, threads, storage)?,
             runs,
             metrics: Metrics::default(),
             limits,

@@ -16,7 +16,7 @@ use crate::decode::Wish;
 use crate::error::TaskError;
 use crate::folder::{Description, Folder, MODEL};
 use crate::heads::{self, Heads};
-use crate::hugging_face::{Checkpoint, Precision};
+use crate::hugging_face::Checkpoint;
 use crate::ink::{Ink, PenOptions, PenRequest};
 use crate::input::{Given, InputKind};
 use crate::looked::Draw;
@@ -25,7 +25,7 @@ use crate::run::{parts_of, restored};
 use crate::tag::LABELS;
 use crate::task::{Evaluation, Looked, Prediction, Prompt, Questions, Sample, Settings, Task};
 use crate::train::newest_weights;
-use crate::weights;
+use crate::weights::{self, Storage};
 use crate::writer::Writer;
 
 /// The examples to score: a file, or a split of the data that the model was trained on.
@@ -134,24 +134,20 @@ pub trait Opened: Send + Sync {
 
 /// Opens a model folder of any task, or a checkpoint of `transformers`.
 pub fn open(path: &Path) -> Result<Arc<dyn Opened>, TaskError> {
-    open_as(path, Precision::Single)
+    open_as(path, Storage::F32)
 }
 
-/// Same as [`open`], with weights stored as `precision` says; only checkpoints of `transformers` can have half precision.
-pub fn open_as(path: &Path, precision: Precision) -> Result<Arc<dyn Opened>, TaskError> {
-    if let Some(checkpoint) = Checkpoint::open_as(path, precision)? {
+/// Same as [`open`], with weights stored as `storage` says.
+pub fn open_as(path: &Path, storage: Storage) -> Result<Arc<dyn Opened>, TaskError> {
+    if let Some(checkpoint) = Checkpoint::open_as(path, storage)? {
         return Ok(Arc::new(checkpoint));
-    }
-    if precision != Precision::Single {
-        let problem = "its weights cannot be stored as bf16: only those of checkpoints of transformers can";
-        return Err(TaskError::folder(path, problem));
     }
     let (folder, description) = Folder::open(path)?;
     let Some(kind) = crate::kind(&description.task) else {
         let problem = format!("this version of Regard does not know its task, {:?}", description.task);
         return Err(TaskError::folder(path, problem));
     };
-    kind.open(folder, description)
+    kind.open(folder, description, storage)
 }
 
 /// Computes the attention maps of an input, and how the task draws input and answer.
@@ -205,7 +201,7 @@ pub(crate) struct Model<T: Task> {
 
 impl<T: Task> Model<T> {
     /// Loads the model of a folder. If its run has not finished, the weights are those of the newest checkpoint.
-    pub fn open(folder: Folder, mut description: Description) -> Result<Self, TaskError> {
+    pub fn open(folder: Folder, mut description: Description, storage: Storage) -> Result<Self, TaskError> {
         let task: T = restored(&folder, &description)?;
         if let Some(described) = task.described() {
             memory::check_weights(&described)?;
@@ -226,7 +222,7 @@ impl<T: Task> Model<T> {
             let problem = format!("{name} has values that are not finite: training has failed; train the model again");
             return Err(TaskError::folder(path, problem));
         }
-        let model = weights::load(model, tensors, &path)?.no_grad();
+        let model = weights::load_as(model, tensors, &path, storage)?.no_grad();
         // The file of a model that answers numbers has their scale.
         let labels = match description.files.contains_key(LABELS) {
             true => serde_json::from_slice(&folder.read(&description, LABELS)?).unwrap_or_default(),

@@ -16,6 +16,24 @@ use crate::error::TaskError;
 /// Tensors of `f32` by name, each with its shape and its values.
 pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
+/// How the weights of an opened model are stored in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// All weights as f32.
+    #[default]
+    F32,
+    /// Matrices of linear layers and tables of embeddings as bf16, rounded if the file has more digits; all else as f32. Products
+    /// and sums are f32. Only inference can use them.
+    Bf16,
+}
+
+impl Storage {
+    /// Returns whether a parameter in a structure, such as `Struct:Linear`, is stored as bf16. No other layer reads it.
+    fn rounds(self, structure: &str, shape: &[usize]) -> bool {
+        self == Self::Bf16 && shape.len() == 2 && matches!(structure, "Struct:Linear" | "Struct:Embedding")
+    }
+}
+
 /// A tensor to write. Its values are fetched only when it is written.
 pub struct Stored<'a> {
     shape: Vec<usize>,
@@ -103,12 +121,18 @@ pub fn not_finite(tensors: &Tensors) -> Option<&str> {
 
 /// Replaces all parameters of a module by `tensors`, which were read from `path`. Names and shapes must match exactly.
 pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, TaskError> {
+    load_as(module, tensors, path, Storage::F32)
+}
+
+/// Same as [`load`], with weights stored as `storage` says.
+pub fn load_as<M: Module>(module: M, tensors: Tensors, path: &Path, storage: Storage) -> Result<M, TaskError> {
     let mut tensors = tensors;
-    let module = load_with(module, |name, expected| match tensors.remove(name) {
+    let read = |name: &str, expected: &[usize]| match tensors.remove(name) {
         Some((shape, values)) if shape == expected => Ok(values),
         Some((shape, _)) => Err(TaskError::folder(path, format!("{name} has shape {shape:?}, expected {expected:?}"))),
         None => Err(TaskError::folder(path, format!("{name} is missing"))),
-    })?;
+    };
+    let module = load_with(module, read, storage)?;
     match tensors.into_keys().next() {
         Some(name) => Err(TaskError::folder(path, format!("{name} is not a parameter of this model"))),
         None => Ok(module),
@@ -119,8 +143,9 @@ pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, Ta
 pub fn load_with<M: Module>(
     module: M,
     mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
+    storage: Storage,
 ) -> Result<M, TaskError> {
-    replace_some(module, |name, shape| read(name, shape).map(Some))
+    fill(module, |name, shape| read(name, shape).map(Some), storage)
 }
 
 /// Replaces the parameters of a module for which `read` returns values, given their names and shapes.
@@ -128,25 +153,15 @@ pub fn replace_some<M: Module>(
     module: M,
     read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
 ) -> Result<M, TaskError> {
-    fill(module, read, |_, _| false)
-}
-
-/// Same as [`load_with`], with the parameters for whose names and shapes `rounds` returns true stored as bf16. Only inference can
-/// use them, and only as weights of linear layers and as tables of embeddings.
-pub fn load_rounded<M: Module>(
-    module: M,
-    mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
-    rounds: impl Fn(&str, &[usize]) -> bool,
-) -> Result<M, TaskError> {
-    fill(module, |name, shape| read(name, shape).map(Some), rounds)
+    fill(module, read, Storage::F32)
 }
 
 fn fill<M: Module>(
     module: M,
     read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
-    rounds: impl Fn(&str, &[usize]) -> bool,
+    storage: Storage,
 ) -> Result<M, TaskError> {
-    let mut fill = Fill { path: Vec::new(), read, rounds, problem: None };
+    let mut fill = Fill { path: Vec::new(), structures: Vec::new(), read, storage, problem: None };
     let module = module.map(&mut fill);
     match fill.problem {
         Some(problem) => Err(problem),
@@ -204,24 +219,24 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-struct Fill<R, H> {
+struct Fill<R> {
     path: Vec<String>,
+    /// For each name of the path, the structure that it is a field of.
+    structures: Vec<String>,
     read: R,
-    rounds: H,
+    storage: Storage,
     problem: Option<TaskError>,
 }
 
-impl<R, H> ModuleMapper for Fill<R, H>
-where
-    R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
-    H: Fn(&str, &[usize]) -> bool,
-{
-    fn enter_module(&mut self, name: &str, _: &str) {
+impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapper for Fill<R> {
+    fn enter_module(&mut self, name: &str, structure: &str) {
         self.path.push(name.to_string());
+        self.structures.push(structure.to_string());
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
         self.path.pop();
+        self.structures.pop();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -231,8 +246,9 @@ where
         if self.problem.is_some() {
             return Param::from_mapped_value(id, value, mapper);
         }
+        let structure = self.structures.last().map_or("", String::as_str);
         let value = match (self.read)(&name, &shape) {
-            Ok(Some(values)) if (self.rounds)(&name, &shape) => {
+            Ok(Some(values)) if self.storage.rounds(structure, &shape) => {
                 let halves: Vec<bf16> = values.into_iter().map(bf16::from_f32).collect();
                 Tensor::from_data(TensorData::new(halves, shape), (&device, DType::BF16))
             }

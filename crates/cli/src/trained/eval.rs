@@ -10,7 +10,7 @@ use regard_tasks::Examples;
 use regard_tasks::task::Evaluation;
 use serde_json::{Value, json};
 
-use super::{Without, dev_or, opened};
+use super::{Weights, Without, dev_or, opened_as};
 use crate::failure::failure;
 use crate::print::print;
 use crate::progress::Progress;
@@ -29,6 +29,8 @@ pub struct Eval {
     split: Option<String>,
     #[command(flatten)]
     without: Without,
+    #[command(flatten)]
+    weights: Weights,
     /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
@@ -36,7 +38,7 @@ pub struct Eval {
 
 impl Eval {
     pub fn run(self) -> Result<()> {
-        let model = opened(&self.model)?;
+        let model = opened_as(&self.model, self.weights.weights)?;
         let split = self.split.as_deref().map(str::parse::<Split>).transpose()?;
         let own = split.map_or(Examples::HeldOut, Examples::Split);
         let examples = self.data.as_deref().map_or(own, Examples::File);

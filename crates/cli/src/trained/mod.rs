@@ -17,7 +17,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use regard_data::Split;
 use regard_nn::{Ablation, Pass};
-use regard_tasks::hugging_face::{Checkpoint, Precision};
+use regard_tasks::hugging_face::Checkpoint;
+use regard_tasks::weights::Storage;
 use regard_tasks::{Examples, Opened, TaskError, open_as};
 
 pub use dump::Dump;
@@ -36,7 +37,7 @@ use crate::print::tell;
 /// The flag `--weights`.
 #[derive(Args)]
 struct Weights {
-    /// How a checkpoint's weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
+    /// How the weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = WeightType::F32)]
     weights: WeightType,
 }
@@ -48,10 +49,10 @@ pub enum WeightType {
 }
 
 impl WeightType {
-    pub fn precision(self) -> Precision {
+    pub fn storage(self) -> Storage {
         match self {
-            Self::F32 => Precision::Single,
-            Self::Bf16 => Precision::Half,
+            Self::F32 => Storage::F32,
+            Self::Bf16 => Storage::Bf16,
         }
     }
 }
@@ -61,7 +62,7 @@ fn opened(folder: &Path) -> Result<Arc<dyn Opened>> {
 }
 
 fn opened_as(folder: &Path, weights: WeightType) -> Result<Arc<dyn Opened>> {
-    let model = open_as(folder, weights.precision()).map_err(failure)?;
+    let model = open_as(folder, weights.storage()).map_err(failure)?;
     let description = model.description();
     if !description.finished {
         tell!("note: {} is at step {}; its training has not ended", folder.display(), description.step);
@@ -76,7 +77,7 @@ fn checkpoint(folder: &Path) -> Result<Checkpoint> {
 
 /// Same as [`checkpoint`], with weights stored as this type.
 pub fn checkpoint_as(folder: &Path, weights: WeightType) -> Result<Checkpoint> {
-    let found = Checkpoint::open_as(folder, weights.precision()).map_err(failure)?;
+    let found = Checkpoint::open_as(folder, weights.storage()).map_err(failure)?;
     found.ok_or_else(|| {
         let problem = match folder.exists() {
             true => {

@@ -1,7 +1,7 @@
 //! Linear layer, `y = f(x W + b)`.
 
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use regard_ops::{Activation, OpError, activation as activated, linear, linear_onto};
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,12 @@ impl Linear {
     /// Returns the layer for use in a pass, which decides the precision of its products and the dropout of an adapter.
     pub fn in_pass<'a>(&'a self, pass: &'a Pass<'a>) -> InPass<'a> {
         InPass { linear: self, pass }
+    }
+
+    /// Returns the weight as f32, for an operation that reads no other type: a model may be opened with weights in bf16.
+    pub(crate) fn weight_f32(&self) -> Tensor<2> {
+        let weight = self.weight.val();
+        if weight.dtype() == DType::F32 { weight } else { weight.cast(DType::F32) }
     }
 
     fn bias_value(&self) -> Option<Tensor<1>> {

@@ -39,7 +39,7 @@ impl NodeFeatures {
         match self {
             Self::Dense(features) => layer.forward(features),
             Self::Sparse(features, dropout) => {
-                let y = sparse_matmul(&features, layer.weight.val(), dropout)?;
+                let y = sparse_matmul(&features, layer.weight_f32(), dropout)?;
                 Ok(match &layer.bias {
                     Some(bias) => y + bias.val().unsqueeze(),
                     None => y,

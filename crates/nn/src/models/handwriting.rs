@@ -299,7 +299,7 @@ impl Handwriting {
         };
         let weights = WindowLstmWeights {
             lstm: LstmWeights { w_ih: weights.w_ih.val(), w_hh: weights.w_hh.val(), bias: weights.bias.val() },
-            projection: window.projection.weight.val(),
+            projection: window.projection.weight_f32(),
             projection_bias: bias.val(),
         };
         let WindowLstmOutput { hidden, windows } = window_lstm(points, texts.ids.clone(), weights)?;

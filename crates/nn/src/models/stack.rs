@@ -116,7 +116,10 @@ impl TokenEmbedding {
                 Err(NnError::input("token types", format!("{shape:?}, one per token"), format!("{:?}", types.dims())))
             }
             (Some(table), Some(types)) => Ok(x + table.forward(types)?),
-            (Some(table), None) => Ok(x + table.weight.val().narrow(0, 0, 1).unsqueeze_dim::<3>(0)),
+            (Some(table), None) => {
+                let first = Tensor::zeros([1, 1], &x.device());
+                Ok(x + table.forward(first)?)
+            }
             (None, Some(_)) => Err(NnError::input("token types", "none: this model has no token types", "some")),
             (None, None) => Ok(x),
         }

@@ -16,29 +16,10 @@ use super::table::{Builder, Table};
 use crate::error::TaskError;
 use crate::folder::CONFIG;
 use crate::memory;
-use crate::weights::load_rounded;
+use crate::weights::{Storage, load_with};
 
 /// Largest `config.json` that is read, in bytes.
 const MOST_CONFIG: u64 = 10_000_000;
-
-/// How the weights of a checkpoint are stored in memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// All weights as f32.
-    #[default]
-    Single,
-    /// Matrices of linear layers and tables of tokens as bf16, rounded if the file has more digits; all else as f32. Products and
-    /// sums are f32.
-    Half,
-}
-
-impl Precision {
-    /// Returns whether a parameter is stored as bf16.
-    fn rounds(self, name: &str, shape: &[usize]) -> bool {
-        let is_added = ["position", ".types.", "class_token"].iter().any(|part| name.contains(part));
-        self == Self::Half && shape.len() == 2 && !is_added
-    }
-}
 
 /// A checkpoint as one of our networks, with what is needed to write it again.
 pub(super) struct Loaded {
@@ -76,11 +57,11 @@ pub fn describe(settings: &Value) -> Result<Description, CountError> {
 
 impl Loaded {
     /// Loads a folder. Everything is checked before the network is built.
-    pub fn open(folder: &Path, settings: Value, precision: Precision, device: &Device) -> Result<Self, TaskError> {
+    pub fn open(folder: &Path, settings: Value, storage: Storage, device: &Device) -> Result<Self, TaskError> {
         let Planned { config, store, table } = planned(folder, &settings)?;
         let init = Init::for_weights(device);
         let network = config.init(&init)?;
-        let network = fill(network, precision, &store, &table)?;
+        let network = fill(network, storage, &store, &table)?;
         let inventory = init.inventory();
         Ok(Self { folder: folder.to_path_buf(), settings, config, network, inventory, store, table })
     }
@@ -118,10 +99,9 @@ pub(super) fn planned(folder: &Path, settings: &Value) -> Result<Planned, TaskEr
 }
 
 /// Fills the parameters of a network.
-fn fill(network: Network, precision: Precision, store: &Store, table: &Table) -> Result<Network, TaskError> {
+fn fill(network: Network, storage: Storage, store: &Store, table: &Table) -> Result<Network, TaskError> {
     let by_name: BTreeMap<&str, _> = table.entries.iter().map(|entry| (entry.ours.as_str(), entry)).collect();
     let mut left = by_name.len();
-    let rounds = |name: &str, shape: &[usize]| precision.rounds(name, shape);
     let read = |name: &str, shape: &[usize]| {
         // The first part of a name is the kind of network.
         let name = name.split_once('.').map_or(name, |(_, rest)| rest);
@@ -145,7 +125,7 @@ fn fill(network: Network, precision: Precision, store: &Store, table: &Table) ->
             }
         }
     };
-    let network = load_rounded(network, read, rounds)?;
+    let network = load_with(network, read, storage)?;
     match left {
         0 => Ok(network),
         _ => Err(TaskError::folder(store.path(), format!("{left} tensors have no place in the network"))),

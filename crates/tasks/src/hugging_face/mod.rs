@@ -32,7 +32,7 @@ mod windows;
 
 pub use dump::Dump;
 pub use llama2_c::import_llama2_c;
-pub use load::{Precision, describe};
+pub use load::describe;
 pub use opened::{Checkpoint, DumpInput};
 pub(crate) use own::{
     Around, TranslatorParts, export_bert_classifier, export_gpt2, export_marian, export_masked_bert, no_recurrence,

@@ -16,7 +16,7 @@ use super::chat::ChatTemplate;
 use super::dump::Dump;
 use super::generate::CheckpointWriter;
 use super::generation::Generation;
-use super::load::{Loaded, Precision};
+use super::load::Loaded;
 use super::network::{Network, NetworkConfig, Texts};
 use super::scaling::Scaling;
 use super::sentence::{Sentences, longest};
@@ -33,6 +33,7 @@ use crate::looked::{Legend, Looked};
 use crate::opened::{Examples, Opened, SENTENCE};
 use crate::pictures::{GivenPicture, given_picture, read_picture};
 use crate::task::{Evaluation, Prediction, Prompt, Questions, Sample};
+use crate::weights::Storage;
 use crate::writer::Writer;
 
 /// A loaded checkpoint with its tokeniser and the settings of its use.
@@ -62,13 +63,13 @@ pub enum DumpInput {
 impl Checkpoint {
     /// Loads a folder; returns `None` if it is none of `transformers`.
     pub fn open(folder: &Path) -> Result<Option<Self>, TaskError> {
-        Self::open_as(folder, Precision::Single)
+        Self::open_as(folder, Storage::F32)
     }
 
-    /// Same as [`open`](Self::open), with weights stored as `precision` says.
-    pub fn open_as(folder: &Path, precision: Precision) -> Result<Option<Self>, TaskError> {
+    /// Same as [`open`](Self::open), with weights stored as `storage` says.
+    pub fn open_as(folder: &Path, storage: Storage) -> Result<Option<Self>, TaskError> {
         let Some(settings) = super::load::settings(folder)? else { return Ok(None) };
-        let loaded = Loaded::open(folder, settings, precision, &Device::flex())?;
+        let loaded = Loaded::open(folder, settings, storage, &Device::flex())?;
         let file = folder.join(TOKENIZER);
         let tokenizer = file.is_file().then(|| PublishedTokenizer::open(&file)).transpose()?;
         let network = loaded.network.clone().no_grad();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::generate::written;
 use super::generation::Generation;
-use super::load::{Loaded, Precision, settings};
+use super::load::{Loaded, settings};
 use super::network::{NetworkConfig, Texts};
 use super::opened::Checkpoint;
 use super::store::Store;
@@ -19,7 +19,7 @@ use super::verify::verify;
 use crate::decode::Wish;
 use crate::opened::Opened;
 use crate::task::Prompt;
-use crate::weights;
+use crate::weights::{self, Storage};
 
 pub(super) const ALL: &[&str] = &[
     "bert",
@@ -51,7 +51,7 @@ pub(super) fn golden(name: &str) -> PathBuf {
 
 pub(super) fn loaded(name: &str, device: &Device) -> Loaded {
     let folder = golden(name);
-    Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Precision::Single, device).unwrap()
+    Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Storage::F32, device).unwrap()
 }
 
 #[test]
@@ -148,8 +148,7 @@ fn settings_of_generation_that_are_not_followed_are_refused() {
 fn weights_of_bf16_change_outputs_by_their_rounding_only() {
     for name in ["bert", "gpt2", "llama", "marian", "t5", "roberta-masked", "vit"] {
         let folder = golden(name);
-        let half =
-            Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Precision::Half, &Device::flex()).unwrap();
+        let half = Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Storage::Bf16, &Device::flex()).unwrap();
         let found = verify(&half, &folder.join("reference.safetensors"), &Pass::inference()).unwrap();
         let outputs = found.iter().filter(|one| ["logits", "last_hidden_state"].contains(&one.name.as_str()));
         for one in outputs {
@@ -159,8 +158,7 @@ fn weights_of_bf16_change_outputs_by_their_rounding_only() {
     // These weights are bf16 in the file: nothing is rounded.
     for name in ["bert-tagger", "llama-linear"] {
         let folder = golden(name);
-        let half =
-            Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Precision::Half, &Device::flex()).unwrap();
+        let half = Loaded::open(&folder, settings(&folder).unwrap().unwrap(), Storage::Bf16, &Device::flex()).unwrap();
         let found = verify(&half, &folder.join("reference.safetensors"), &Pass::inference()).unwrap();
         assert!(found.iter().all(|one| one.largest <= 1e-5), "{name}: {found:?}");
     }

@@ -29,7 +29,7 @@ use crate::survey::Survey;
 use crate::task::{Better, Parts, Prediction, Sample, Settings, Task};
 use crate::train::{End, Event, Keep, Observer, Origin, Place, Run, Stop, Trained, agreement, scored};
 use crate::watch::Live;
-use crate::weights;
+use crate::weights::{self, Storage};
 
 /// Number of held-out examples that are shown after training.
 const SHOWN: usize = 6;
@@ -110,7 +110,7 @@ pub trait Kind: Sync {
     ) -> Result<Finished, TaskError>;
 
     /// Opens a model folder of this task.
-    fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError>;
+    fn open(&self, folder: Folder, description: Description, storage: Storage) -> Result<Arc<dyn Opened>, TaskError>;
 
     /// Reads the data of a request and counts what they have, without notes.
     fn survey(&self, request: &Request) -> Result<Survey, TaskError>;
@@ -165,8 +165,8 @@ impl<T: Task> Kind for Of<T> {
         trained.inspect_err(|error| request.ranks.leave(error))
     }
 
-    fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
-        Ok(Arc::new(Model::<T>::open(folder, description)?))
+    fn open(&self, folder: Folder, description: Description, storage: Storage) -> Result<Arc<dyn Opened>, TaskError> {
+        Ok(Arc::new(Model::<T>::open(folder, description, storage)?))
     }
 
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {

@@ -35,6 +35,7 @@ use crate::folder::Folder;
 use crate::opened::Model;
 use crate::rows::device_of;
 use crate::task::Task;
+use crate::weights::Storage;
 
 /// A trained model that transcribes recordings while they go on.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl Transcriber {
         if description.task != Speech::NAME {
             return Err(TaskError::folder(path, format!("a model of {}, not of {}", description.task, Speech::NAME)));
         }
-        let (task, model) = Model::<Speech>::open(folder, description)?.into_parts();
+        let (task, model) = Model::<Speech>::open(folder, description, Storage::F32)?.into_parts();
         Ok(Self { task, model })
     }
 

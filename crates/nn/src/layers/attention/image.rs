@@ -159,7 +159,7 @@ impl SpatialAttention {
 /// `x` `[batch, d_in, height, width]`, `gate` `[1]` → `[batch, d_out, height, width]`.
 fn pointwise(x: Tensor<4>, linear: &Linear, gate: Option<&Param<Tensor<1>>>) -> Result<Tensor<4>, OpError> {
     let [d_in, d_out] = linear.weight.dims();
-    let (mut weight, mut bias) = (linear.weight.val().transpose(), linear.bias.as_ref().map(Param::val));
+    let (mut weight, mut bias) = (linear.weight_f32().transpose(), linear.bias.as_ref().map(Param::val));
     if let Some(gate) = gate {
         weight = weight * gate.val().unsqueeze();
         bias = bias.map(|bias| bias * gate.val());

@@ -62,6 +62,7 @@ use crate::run::{Kind, Request, newest};
 use crate::settings::{Resolved, given_value};
 use crate::survey::Survey;
 use crate::train::{Observer, Origin, Stop};
+use crate::weights::Storage;
 
 /// Values of `model.kind` that only a task for checkpoints has.
 const KINDS: [&str; 2] = ["published", "embedding"];
@@ -133,8 +134,8 @@ impl Kind for Either {
         kind.train(request, from, observer, stop)
     }
 
-    fn open(&self, folder: Folder, description: Description) -> Result<Arc<dyn Opened>, TaskError> {
-        self.with(&description.config).open(folder, description)
+    fn open(&self, folder: Folder, description: Description, storage: Storage) -> Result<Arc<dyn Opened>, TaskError> {
+        self.with(&description.config).open(folder, description, storage)
     }
 
     fn survey(&self, request: &Request) -> Result<Survey, TaskError> {
