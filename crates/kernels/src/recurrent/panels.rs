@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::team::Part;
 use super::time_loop::{Cell, Step};
 use crate::parallel::SERIAL_ELEMENTS;
+use crate::scratch::Scratch;
 use crate::tile::{TILE_ROWS, multiply_tile};
 
 /// The columns of `W` that a panel holds.
@@ -31,9 +32,7 @@ pub(super) struct Source<'a> {
 
 /// A packed matrix, for vectors of `lanes` elements.
 pub(super) struct Panels<const N: usize> {
-    data: Vec<f32>,
-    /// Index of the first element, which begins a cache line.
-    aligned: usize,
+    data: Scratch,
     lanes: usize,
     depth: usize,
     units: usize,
@@ -43,20 +42,17 @@ pub(super) struct Panels<const N: usize> {
 impl<const N: usize> Panels<N> {
     pub(super) fn new<S: Simd>(source: Source<'_>, depth: usize, units: usize, columns: PanelColumns) -> Self {
         let lanes = S::F32_LANES;
-        let mut panels = Self { data: Vec::new(), aligned: 0, lanes, depth, units, columns };
+        let mut panels = Self { data: Scratch::new(0), lanes, depth, units, columns };
         let panel_len = depth * N * lanes;
         let len = panels.count() * panel_len;
-        panels.data = vec![0.0; len + 64];
-        panels.aligned = panels.data.as_ptr().align_offset(64).min(64);
         if len == 0 {
             return panels;
         }
-        let mut data = std::mem::take(&mut panels.data);
-        let packed = &mut data[panels.aligned..][..len];
+        let mut data = Scratch::new(len);
         if len <= SERIAL_ELEMENTS {
-            packed.chunks_mut(panel_len).enumerate().for_each(|(p, panel)| panels.pack(source, p, panel));
+            data.chunks_mut(panel_len).enumerate().for_each(|(p, panel)| panels.pack(source, p, panel));
         } else {
-            packed.par_chunks_mut(panel_len).enumerate().for_each(|(p, panel)| panels.pack(source, p, panel));
+            data.par_chunks_mut(panel_len).enumerate().for_each(|(p, panel)| panels.pack(source, p, panel));
         }
         panels.data = data;
         panels
@@ -64,6 +60,9 @@ impl<const N: usize> Panels<N> {
 
     fn pack(&self, source: Source<'_>, panel: usize, packed: &mut [f32]) {
         let (unit, units) = self.units_of(panel);
+        if units < self.panel_units() {
+            packed.fill(0.0);
+        }
         for j in 0..N {
             let (column, count) = match self.columns {
                 PanelColumns::GatesOfUnits => (j * self.units + unit, units),
@@ -116,7 +115,7 @@ impl<const N: usize> Panels<N> {
     #[inline(always)]
     fn panel(&self, panel: usize) -> &[f32] {
         let len = self.depth * N * self.lanes;
-        &self.data[self.aligned + panel * len..][..len]
+        &self.data[panel * len..][..len]
     }
 }
 

@@ -11,6 +11,7 @@ use super::prefetch;
 use crate::error::KernelError;
 use crate::isa::dispatch;
 use crate::parallel::team_threads;
+use crate::scratch::Scratch;
 use crate::shared_slice::SharedSlice;
 use crate::tile::TILE_ROWS;
 
@@ -123,7 +124,7 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
 
 /// The left factor as `[rows / DEPTH, tiles, DEPTH, tile]`; the last depth may be shorter, the last tile is filled with zeros.
 struct PackedLeft {
-    data: Vec<f32>,
+    data: Scratch,
     width: usize,
     tile: usize,
 }
@@ -132,7 +133,7 @@ impl PackedLeft {
     fn new<const TILE: usize>(rows: usize, source: &dyn RowSource, parallel: bool) -> Self {
         let width = source.width();
         let padded = width.next_multiple_of(TILE);
-        let mut data = vec![0.0; rows * padded];
+        let mut data = Scratch::new(rows * padded);
         let pack = |(index, chunk): (usize, &mut [f32])| {
             let depth = chunk.len() / padded;
             // A few rows at a time, so that cache lines are filled before they are evicted.
@@ -143,7 +144,9 @@ impl PackedLeft {
                         chunk[(i * depth + k) * TILE..][..TILE].copy_from_slice(from);
                     }
                     if !rest.is_empty() {
-                        chunk[(whole.len() * depth + k) * TILE..][..rest.len()].copy_from_slice(rest);
+                        let tile = &mut chunk[(whole.len() * depth + k) * TILE..][..TILE];
+                        tile[..rest.len()].copy_from_slice(rest);
+                        tile[rest.len()..].fill(0.0);
                     }
                 }
             }
@@ -191,9 +194,7 @@ impl WithSimd for Task<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let width = VECTORS * S::F32_LANES;
         let columns = (self.g.count - self.column).min(width);
-        let mut buffer = vec![0.0; DEPTH.min(self.rows) * width + 16];
-        let aligned = buffer.as_ptr().align_offset(64).min(16);
-        let packed = &mut buffer[aligned..];
+        let mut packed = Scratch::new(DEPTH.min(self.rows) * width);
         // Runs once even without rows: the result is then zero.
         let mut start = 0;
         loop {
@@ -201,6 +202,7 @@ impl WithSimd for Task<'_> {
             for (k, packed) in packed.chunks_exact_mut(width).take(depth).enumerate() {
                 let row = &self.g.row(start + k)[self.column..][..columns];
                 packed[..columns].copy_from_slice(row);
+                packed[columns..].fill(0.0);
             }
             let mut next = start + depth..self.rows.min(start + 2 * depth);
             let tiles: usize = self.targets.iter().map(|(left, _)| left.tiles(self.part, self.parts).len()).sum();

@@ -120,7 +120,7 @@ pub struct TaggerKeys {
     pub from: Option<PathBuf>,
     /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
-    /// Factor on the learning rate of that encoder, 1 by default.
+    /// Factor on the learning rate of that encoder, 0.03 by default.
     pub encoder_rate: Option<f32>,
     /// Probability that a training word is replaced by the unknown word.
     pub word_dropout: f32,
