@@ -80,7 +80,7 @@ pub struct EncoderKeys {
     pub from: Option<PathBuf>,
     /// Whether the weights of that encoder stay fixed.
     pub freeze: bool,
-    /// Factor on the learning rate of that encoder, 0.03 by default.
+    /// Factor on the learning rate of that encoder, 1 by default.
     pub encoder_rate: Option<f32>,
     /// Factor on the embedding.
     pub embedding_scale: EmbeddingScale,

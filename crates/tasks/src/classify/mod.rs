@@ -350,7 +350,7 @@ impl Task for Classify {
 
     fn rate(&self, path: &str) -> f32 {
         match self.config.model.pretrained() {
-            Some((keys, _)) => pretrained::rate(path, keys.more.encoder_rate),
+            Some((keys, _)) => pretrained::rate(path, keys.more.encoder_rate.unwrap_or(1.0)),
             None => 1.0,
         }
     }
