@@ -44,7 +44,7 @@ pub struct Serve {
     origin: Vec<String>,
     #[command(flatten)]
     limits: LimitFlags,
-    /// How the weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
+    /// How matrices and tables of embeddings are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = WeightType::F32)]
     weights: WeightType,
     /// The log on standard error: a line of text or of JSON for each answer, or events only

@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{done, pairs, path, regard, sets, text};
+use binary::{done, fails_with, pairs, path, regard, sets, text};
 use serde_json::Value;
 
 /// Settings that most networks have.
@@ -48,14 +48,33 @@ fn weights_of_bf16_hardly_change_scores() {
         assert!(output.status.success(), "{task} {settings:?}: {}", text(&output.stderr));
         let whole = scores(path(&folder), &[]);
         let rounded = scores(path(&folder), &["--weights", "bf16"]);
-        println!("{task} {settings:?}\n  {whole:?}\n  {rounded:?}");
         assert_eq!(whole.len(), rounded.len());
         let has_changed = whole.iter().zip(&rounded).any(|(a, b)| a.1 != b.1);
         assert!(has_changed, "{task} {settings:?}: no weight was rounded");
+        let uses: &[&[&str]] = match *task {
+            "generate" => &[&["generate", path(&folder), "The", "--tokens", "5"]],
+            "translate" | "tag" | "classify" => &[&["predict", path(&folder), "one two three"]],
+            _ => &[],
+        };
+        for used in uses {
+            done(&regard(&[*used, &["--weights", "bf16"]].concat()));
+        }
         for ((name, whole), (_, rounded)) in whole.iter().zip(&rounded) {
             // A share may change by an example or two, a loss by the rounding.
-            let near = (whole - rounded).abs() <= 0.03 * whole.abs().max(1.0);
+            let most = if name == "loss" { 2e-3 * whole } else { 0.03 * whole.abs().max(1.0) };
+            let near = (whole - rounded).abs() <= most;
             assert!(near, "{task} {settings:?}: {name} {whole} and {rounded}");
         }
     }
+}
+
+#[test]
+fn a_model_without_such_weights_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("words");
+    let train =
+        ["train", "words", "--steps", "1", "--out", path(&folder), "--set", "auto=off", "--set", "model.d_model=8"];
+    done(&regard(&train));
+    let output = regard(&["eval", path(&folder), "--split", "dev", "--weights", "bf16"]);
+    fails_with(&output, 1, &["none of its weights can be stored as bf16", "model.safetensors"]);
 }

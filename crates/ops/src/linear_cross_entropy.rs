@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
-use regard_kernels::cross_entropy::{CrossEntropyOptions, linear_cross_entropy_forward};
+use regard_kernels::cross_entropy::{CrossEntropyOptions, chunk_rows, linear_cross_entropy_forward};
 use regard_kernels::linear::{LinearGradients, LinearShape};
 use regard_kernels::{Precision, TrainedWeight, unwritten};
 
@@ -29,11 +29,11 @@ pub fn linear_cross_entropy(
 ) -> Result<Tensor<1>, OpError> {
     let shape = check(&x, &weight, &bias, precision)?;
     check_shape("targets", targets.dims(), [shape.rows])?;
-    if weight.dtype() == DType::BF16 {
-        return cross_entropy(linear(x, weight, bias, None, precision)?, targets, options);
-    }
     let targets = integers(targets);
     check_targets(&targets, shape.d_out, options)?;
+    if weight.dtype() == DType::BF16 {
+        return with_stored_bf16(x, weight, bias, &targets, options, precision);
+    }
     if !is_fused(&x) {
         return Ok(fallback(linear_fallback(x, weight, bias, None), &targets, options));
     }
@@ -43,6 +43,30 @@ pub fn linear_cross_entropy(
         Some(bias) => apply(operation, [x, weight, bias.into_dispatch()]),
         None => apply(operation, [x, weight]),
     }
+}
+
+/// The loss with a weight that is stored as bf16, outside training. Only a few rows of logits are held at once, as in the kernel.
+fn with_stored_bf16(
+    x: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: &[i64],
+    options: CrossEntropyOptions,
+    precision: Precision,
+) -> Result<Tensor<1>, OpError> {
+    let device = x.device();
+    let (mut sum, mut all) = (0.0, 0);
+    let at_once = chunk_rows(weight.dims()[1]);
+    for (index, part) in targets.chunks(at_once).enumerate() {
+        let rows = x.clone().narrow(0, index * at_once, part.len());
+        let logits = linear(rows, weight.clone(), bias.clone(), None, precision)?;
+        let counted = part.iter().filter(|&&target| options.ignore_index != Some(target)).count();
+        let part = Tensor::from_data(TensorData::new(part.to_vec(), [part.len()]), &device);
+        let mean: f32 = cross_entropy(logits, part, options)?.into_scalar();
+        sum += f64::from(mean) * counted as f64;
+        all += counted;
+    }
+    Ok(Tensor::from_data([(sum / all.max(1) as f64) as f32], &device))
 }
 
 /// [`linear_cross_entropy`] in plain Burn operations, without its argument checks.

@@ -65,7 +65,7 @@ pub struct Options {
     pub limits: Limits,
     /// Number of threads of each model; 0 for all cores.
     pub threads: usize,
-    /// How weights of checkpoints are stored.
+    /// How the weights of models are stored.
     pub storage: Storage,
     /// Format of the log.
     pub log: LogFormat,

@@ -23,7 +23,7 @@ pub enum Storage {
     #[default]
     F32,
     /// Matrices of linear layers and tables of embeddings as bf16, rounded if the file has more digits; all else as f32. Products
-    /// and sums are f32. Only inference can use them.
+    /// and sums are f32. Only inference can use them, with the layers of `regard_nn`, which know both types.
     Bf16,
 }
 
@@ -127,12 +127,17 @@ pub fn load<M: Module>(module: M, tensors: Tensors, path: &Path) -> Result<M, Ta
 /// Same as [`load`], with weights stored as `storage` says.
 pub fn load_as<M: Module>(module: M, tensors: Tensors, path: &Path, storage: Storage) -> Result<M, TaskError> {
     let mut tensors = tensors;
-    let read = |name: &str, expected: &[usize]| match tensors.remove(name) {
+    let mut read = |name: &str, expected: &[usize]| match tensors.remove(name) {
         Some((shape, values)) if shape == expected => Ok(values),
         Some((shape, _)) => Err(TaskError::folder(path, format!("{name} has shape {shape:?}, expected {expected:?}"))),
         None => Err(TaskError::folder(path, format!("{name} is missing"))),
     };
-    let module = load_with(module, read, storage)?;
+    let (module, rounded) = fill(module, |name, shape| read(name, shape).map(Some), storage)?;
+    if storage == Storage::Bf16 && rounded == 0 {
+        let problem =
+            "none of its weights can be stored as bf16: it has neither linear layers nor embeddings".to_string();
+        return Err(TaskError::folder(path, problem));
+    }
     match tensors.into_keys().next() {
         Some(name) => Err(TaskError::folder(path, format!("{name} is not a parameter of this model"))),
         None => Ok(module),
@@ -145,7 +150,7 @@ pub fn load_with<M: Module>(
     mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
     storage: Storage,
 ) -> Result<M, TaskError> {
-    fill(module, |name, shape| read(name, shape).map(Some), storage)
+    fill(module, |name, shape| read(name, shape).map(Some), storage).map(|(module, _)| module)
 }
 
 /// Replaces the parameters of a module for which `read` returns values, given their names and shapes.
@@ -153,19 +158,20 @@ pub fn replace_some<M: Module>(
     module: M,
     read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
 ) -> Result<M, TaskError> {
-    fill(module, read, Storage::F32)
+    fill(module, read, Storage::F32).map(|(module, _)| module)
 }
 
+/// Returns the module and the number of its parameters that are stored as bf16.
 fn fill<M: Module>(
     module: M,
     read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
     storage: Storage,
-) -> Result<M, TaskError> {
-    let mut fill = Fill { path: Vec::new(), structures: Vec::new(), read, storage, problem: None };
+) -> Result<(M, usize), TaskError> {
+    let mut fill = Fill { path: Vec::new(), structures: Vec::new(), read, storage, rounded: 0, problem: None };
     let module = module.map(&mut fill);
     match fill.problem {
         Some(problem) => Err(problem),
-        None => Ok(module),
+        None => Ok((module, fill.rounded)),
     }
 }
 
@@ -225,6 +231,8 @@ struct Fill<R> {
     structures: Vec<String>,
     read: R,
     storage: Storage,
+    /// Number of parameters stored as bf16.
+    rounded: usize,
     problem: Option<TaskError>,
 }
 
@@ -249,6 +257,7 @@ impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapp
         let structure = self.structures.last().map_or("", String::as_str);
         let value = match (self.read)(&name, &shape) {
             Ok(Some(values)) if self.storage.rounds(structure, &shape) => {
+                self.rounded += 1;
                 let halves: Vec<bf16> = values.into_iter().map(bf16::from_f32).collect();
                 Tensor::from_data(TensorData::new(halves, shape), (&device, DType::BF16))
             }

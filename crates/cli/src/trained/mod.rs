@@ -37,7 +37,7 @@ use crate::print::tell;
 /// The flag `--weights`.
 #[derive(Args)]
 struct Weights {
-    /// How the weights are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
+    /// How matrices and tables of embeddings are stored in memory: bf16 takes half of it and writes text faster, with rounded weights
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = WeightType::F32)]
     weights: WeightType,
 }

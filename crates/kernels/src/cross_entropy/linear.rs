@@ -17,7 +17,7 @@ use crate::scratch::Scratch;
 const CHUNK_LOGITS: usize = 4 << 20;
 
 /// Returns the number of rows whose logits are held at once: if possible a multiple of 256, where `gemm` has no remainders.
-fn chunk_rows(vocab: usize) -> usize {
+pub fn chunk_rows(vocab: usize) -> usize {
     let rows = (CHUNK_LOGITS / vocab.max(1)).max(1);
     if rows < 256 { rows } else { rows / 256 * 256 }
 }

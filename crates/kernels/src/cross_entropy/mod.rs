@@ -14,7 +14,7 @@ mod linear;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-pub use linear::linear_cross_entropy_forward;
+pub use linear::{chunk_rows, linear_cross_entropy_forward};
 
 use crate::error::{KernelError, check_len, check_product};
 use crate::isa::dispatch;

@@ -30,9 +30,15 @@ pub(super) struct Source<'a> {
     pub(super) column_stride: usize,
 }
 
-/// A packed matrix, for vectors of `lanes` elements.
+/// A packed matrix.
 pub(super) struct Panels<const N: usize> {
     data: Scratch,
+    shape: PanelShape<N>,
+}
+
+/// The shape of a packed matrix, for vectors of `lanes` elements.
+#[derive(Clone, Copy)]
+struct PanelShape<const N: usize> {
     lanes: usize,
     depth: usize,
     units: usize,
@@ -41,21 +47,42 @@ pub(super) struct Panels<const N: usize> {
 
 impl<const N: usize> Panels<N> {
     pub(super) fn new<S: Simd>(source: Source<'_>, depth: usize, units: usize, columns: PanelColumns) -> Self {
-        let lanes = S::F32_LANES;
-        let mut panels = Self { data: Scratch::new(0), lanes, depth, units, columns };
-        let panel_len = depth * N * lanes;
-        let len = panels.count() * panel_len;
-        if len == 0 {
-            return panels;
-        }
-        let mut data = Scratch::new(len);
-        if len <= SERIAL_ELEMENTS {
-            data.chunks_mut(panel_len).enumerate().for_each(|(p, panel)| panels.pack(source, p, panel));
+        let shape = PanelShape::<N> { lanes: S::F32_LANES, depth, units, columns };
+        let mut data = Scratch::new(shape.count() * shape.len());
+        let pack = |(panel, packed): (usize, &mut [f32])| shape.pack(source, panel, packed);
+        if data.is_empty() {
+            // There is nothing to pack.
+        } else if data.len() <= SERIAL_ELEMENTS {
+            data.chunks_mut(shape.len()).enumerate().for_each(pack);
         } else {
-            data.par_chunks_mut(panel_len).enumerate().for_each(|(p, panel)| panels.pack(source, p, panel));
+            data.par_chunks_mut(shape.len()).enumerate().for_each(pack);
         }
-        panels.data = data;
-        panels
+        Self { data, shape }
+    }
+
+    /// Returns the number of panels.
+    #[inline(always)]
+    pub(super) fn count(&self) -> usize {
+        self.shape.count()
+    }
+
+    /// Returns the first unit of a panel and the number of its units.
+    #[inline(always)]
+    fn units_of(&self, panel: usize) -> (usize, usize) {
+        self.shape.units_of(panel)
+    }
+
+    #[inline(always)]
+    fn panel(&self, panel: usize) -> &[f32] {
+        &self.data[panel * self.shape.len()..][..self.shape.len()]
+    }
+}
+
+impl<const N: usize> PanelShape<N> {
+    /// Returns the number of elements of a panel.
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.depth * N * self.lanes
     }
 
     fn pack(&self, source: Source<'_>, panel: usize, packed: &mut [f32]) {
@@ -92,7 +119,7 @@ impl<const N: usize> Panels<N> {
 
     /// Returns the number of panels.
     #[inline(always)]
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.units.div_ceil(self.panel_units())
     }
 
@@ -110,12 +137,6 @@ impl<const N: usize> Panels<N> {
     fn units_of(&self, panel: usize) -> (usize, usize) {
         let first = panel * self.panel_units();
         (first, (self.units - first).min(self.panel_units()))
-    }
-
-    #[inline(always)]
-    fn panel(&self, panel: usize) -> &[f32] {
-        let len = self.depth * N * self.lanes;
-        &self.data[panel * len..][..len]
     }
 }
 
@@ -141,7 +162,7 @@ pub(super) fn sweep<S: Simd, const N: usize>(
     step: Step<'_>,
     cell: &impl Cell<N>,
 ) {
-    assert_eq!(panels.lanes, S::F32_LANES);
+    assert_eq!(panels.shape.lanes, S::F32_LANES);
     let rows = part.rows.len();
     let tiles = rows.div_ceil(rows_of_tile::<S>());
     for panel in part.panels(panels.count()) {

@@ -118,6 +118,10 @@ pub(super) fn check_layer(layer: &dyn Layer, shape: &RecurrentShape, scale: f32)
     let parameters = parameters_of(layer, shape, scale);
     let exact: Vec<Vec<f64>> = parameters.iter().map(|p| wide(p)).collect();
     let grad = noise(99, layer.outputs(shape), 1.0);
+    // Working memory may hold anything from an earlier call.
+    let mut kept = [(); 4].map(|_| Scratch::new(1 << 16));
+    kept.iter_mut().for_each(|memory| memory.fill(f32::NAN));
+    drop(kept);
     let (outputs, gradients) = layer.run(shape, &parameters, &grad);
     assert_close(&format!("{shape:?} outputs"), &outputs, &layer.reference(shape, &exact), 1e-6);
     let loss = |p: &[Vec<f64>]| dot(&layer.reference(shape, p), &grad);

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::panels::{Rows, multiply_rows, rows_of_tile};
 use super::prefetch;
+use crate::buffer::unwritten;
 use crate::error::KernelError;
 use crate::isa::dispatch;
 use crate::parallel::team_threads;
@@ -124,7 +125,7 @@ impl<const T: usize> WithSimd for WeightGradients<'_, T> {
 
 /// The left factor as `[rows / DEPTH, tiles, DEPTH, tile]`; the last depth may be shorter, the last tile is filled with zeros.
 struct PackedLeft {
-    data: Scratch,
+    data: Vec<f32>,
     width: usize,
     tile: usize,
 }
@@ -133,7 +134,7 @@ impl PackedLeft {
     fn new<const TILE: usize>(rows: usize, source: &dyn RowSource, parallel: bool) -> Self {
         let width = source.width();
         let padded = width.next_multiple_of(TILE);
-        let mut data = Scratch::new(rows * padded);
+        let mut data = unwritten(rows * padded);
         let pack = |(index, chunk): (usize, &mut [f32])| {
             let depth = chunk.len() / padded;
             // A few rows at a time, so that cache lines are filled before they are evicted.

@@ -1,4 +1,4 @@
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use proptest::prelude::*;
 use regard_ops::{CrossEntropyOptions, OpError, Precision, linear_cross_entropy, linear_cross_entropy_fallback};
 
@@ -26,6 +26,23 @@ fn agrees_with_pytorch() {
         let got = gradient(&logits, &gradients);
         close(&name("grad_logits"), &got, &golden.floats(&name("grad_logits")), 1e-6);
     }
+}
+
+/// More rows than are computed at once, some of them ignored.
+#[test]
+fn a_weight_stored_in_bf16_is_read_as_its_rounded_values() {
+    let (rows, d, vocab) = (3_000, 5, 2_999);
+    // Such weights are for inference on the CPU backend.
+    let device = Device::flex();
+    let plain = |x: Tensor<2>| Tensor::<2>::from_data(TensorData::new(values(x.clone()), x.dims()), &device);
+    let (x, half) = (plain(leaf([rows, d], 1)), plain(leaf([d, vocab], 2)).cast(DType::BF16));
+    let numbers: Vec<i64> = (0..rows as i64).map(|i| if i % 3 == 0 { -100 } else { i * 7 % vocab as i64 }).collect();
+    let options = CrossEntropyOptions { ignore_index: Some(-100), label_smoothing: 0.1 };
+    let loss = |weight: Tensor<2>| {
+        let targets: Tensor<1, Int> = Tensor::from_data(TensorData::new(numbers.clone(), [rows]), &device);
+        values(linear_cross_entropy(x.clone(), weight, None, targets, options, Precision::F32).unwrap())
+    };
+    close("loss", &loss(half.clone()), &loss(half.cast(DType::F32)), 2e-6);
 }
 
 proptest! {

@@ -157,6 +157,14 @@ impl ModelConfig {
         }
     }
 
+    /// The keys that a tagger adds, to change them.
+    pub(super) fn tagger_keys_mut(&mut self) -> &mut TaggerKeys {
+        match self {
+            Self::Transformer(keys) => &mut keys.more,
+            Self::Rnn(keys) | Self::Lstm(keys) | Self::Gru(keys) | Self::Intra(keys) => &mut keys.more,
+        }
+    }
+
     /// The model folder of the pre-trained encoder.
     pub(super) fn from(&self) -> Option<&Path> {
         self.tagger_keys().from.as_deref()

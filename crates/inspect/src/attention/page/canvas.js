@@ -10,7 +10,7 @@ function fit(canvas, context, wide, high) {
   context.setTransform(density, 0, 0, density, 0, 0);
 }
 
-// A canvas in sight of an area that scrolls. `draw` is called once before the next picture of the screen if anything asks for it.
+// A canvas in sight of an area that scrolls. `draw` is called once before the next frame if anything asks for it.
 function scrolledCanvas(root, name, draw) {
   const scroller = root.appendChild(element("div", name));
   scroller.tabIndex = 0;
