@@ -4,10 +4,6 @@ use super::Config;
 use super::config::Aim;
 use crate::auto::{Asked, Choice, Facts, Length, Reason, Work, by_size, count, rounded, seconds, share};
 
-/// Number of recordings of a label below which targets are smoothed. Spoken digits on dev, three seeds: 97.9 instead of 97.6 % with 12
-/// recordings of each, but 99.0 instead of 99.3 % with 48.
-const FEW_RECORDINGS: usize = 30;
-
 /// Chooses the settings of a listener by the length of all recordings.
 pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     let (recordings, sound) = (facts.examples as f64, facts.seconds);
@@ -40,9 +36,6 @@ pub(super) fn choose(facts: &Facts, asked: &Asked<Config>) -> Choice {
     // Recordings are changed at random each time, so that many passes do no harm.
     let passes = by_size(sound, &[(50.0, 250.0), (1e3, 50.0), (4e4, 4.0)]);
     let length = Length::new(work, passes, 500.0, asked);
-    let mut training = Reason::new(length.words()).count("train.batch_examples", batch);
-    if !is_text && facts.per_label() < FEW_RECORDINGS {
-        training = training.number("train.label_smoothing", 0.1);
-    }
+    let training = Reason::new(length.words()).count("train.batch_examples", batch);
     Choice(vec![data, model, length.settings(training, facts, 2_000)])
 }
