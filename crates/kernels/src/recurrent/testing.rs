@@ -1,6 +1,7 @@
 //! Support for the tests of all recurrent layers: noise, comparisons, finite differences.
 
 use super::RecurrentShape;
+use crate::scratch::Scratch;
 use crate::test_support::{assert_relative, wide};
 
 /// Returns numbers in `−scale..scale` that depend on the seed alone.
