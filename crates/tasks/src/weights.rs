@@ -132,11 +132,9 @@ pub fn load_as<M: Module>(module: M, tensors: Tensors, path: &Path, storage: Sto
         Some((shape, _)) => Err(TaskError::folder(path, format!("{name} has shape {shape:?}, expected {expected:?}"))),
         None => Err(TaskError::folder(path, format!("{name} is missing"))),
     };
-    let (module, rounded) = fill(module, |name, shape| read(name, shape).map(Some), storage)?;
+    let (module, rounded) = fill(module, &mut |name, shape| read(name, shape).map(Some), storage)?;
     if storage == Storage::Bf16 && rounded == 0 {
-        let problem =
-            "none of its weights can be stored as bf16: it has neither linear layers nor embeddings".to_string();
-        return Err(TaskError::folder(path, problem));
+        return Err(TaskError::folder(path, "none of its weights can be stored as bf16; open it in f32"));
     }
     match tensors.into_keys().next() {
         Some(name) => Err(TaskError::folder(path, format!("{name} is not a parameter of this model"))),
@@ -150,24 +148,20 @@ pub fn load_with<M: Module>(
     mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, TaskError>,
     storage: Storage,
 ) -> Result<M, TaskError> {
-    fill(module, |name, shape| read(name, shape).map(Some), storage).map(|(module, _)| module)
+    fill(module, &mut |name, shape| read(name, shape).map(Some), storage).map(|(module, _)| module)
 }
 
 /// Replaces the parameters of a module for which `read` returns values, given their names and shapes.
 pub fn replace_some<M: Module>(
     module: M,
-    read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
+    mut read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
 ) -> Result<M, TaskError> {
-    fill(module, read, Storage::F32).map(|(module, _)| module)
+    fill(module, &mut read, Storage::F32).map(|(module, _)| module)
 }
 
 /// Returns the module and the number of its parameters that are stored as bf16.
-fn fill<M: Module>(
-    module: M,
-    read: impl FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>,
-    storage: Storage,
-) -> Result<(M, usize), TaskError> {
-    let mut fill = Fill { path: Vec::new(), structures: Vec::new(), read, storage, rounded: 0, problem: None };
+fn fill<M: Module>(module: M, read: &mut Read, storage: Storage) -> Result<(M, usize), TaskError> {
+    let mut fill = Fill { path: Vec::new(), structure: String::new(), read, storage, rounded: 0, problem: None };
     let module = module.map(&mut fill);
     match fill.problem {
         Some(problem) => Err(problem),
@@ -225,26 +219,29 @@ impl ModuleVisitor for Collect<'_> {
     }
 }
 
-struct Fill<R> {
+/// Returns the values of a parameter, given its name and shape, or `None` if it keeps its own.
+type Read<'a> = dyn FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError> + 'a;
+
+/// Its methods are compiled once, not for each task: they do not depend on the type of `read`.
+struct Fill<'a, 'r> {
     path: Vec<String>,
-    /// For each name of the path, the structure that it is a field of.
-    structures: Vec<String>,
-    read: R,
+    /// Structure that the last name of the path is a field of.
+    structure: String,
+    read: &'a mut Read<'r>,
     storage: Storage,
     /// Number of parameters stored as bf16.
     rounded: usize,
     problem: Option<TaskError>,
 }
 
-impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapper for Fill<R> {
+impl ModuleMapper for Fill<'_, '_> {
     fn enter_module(&mut self, name: &str, structure: &str) {
         self.path.push(name.to_string());
-        self.structures.push(structure.to_string());
+        self.structure.replace_range(.., structure);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
         self.path.pop();
-        self.structures.pop();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -254,9 +251,8 @@ impl<R: FnMut(&str, &[usize]) -> Result<Option<Vec<f32>>, TaskError>> ModuleMapp
         if self.problem.is_some() {
             return Param::from_mapped_value(id, value, mapper);
         }
-        let structure = self.structures.last().map_or("", String::as_str);
         let value = match (self.read)(&name, &shape) {
-            Ok(Some(values)) if self.storage.rounds(structure, &shape) => {
+            Ok(Some(values)) if self.storage.rounds(&self.structure, &shape) => {
                 self.rounded += 1;
                 let halves: Vec<bf16> = values.into_iter().map(bf16::from_f32).collect();
                 Tensor::from_data(TensorData::new(halves, shape), (&device, DType::BF16))
